@@ -1,0 +1,28 @@
+"""Tests run JAX stricter than production, on 8 virtual CPU devices."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import jax
+import pytest
+
+jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+# Training takes all devices unless one is the default: most tests want just one.
+jax.config.update("jax_default_device", jax.devices()[0])
+
+
+@pytest.fixture
+def x64():
+    """Double precision for one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def rows_over_8_devices():
+    """Places an array (or tree) with its first axis sharded over 8 devices."""
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    sharding = jax.NamedSharding(mesh, jax.P("data"))
+    return lambda tree: jax.device_put(tree, sharding)

@@ -1,0 +1,59 @@
+"""What a method is: a record of pure functions.
+
+A factory `name(num_classes, *, hyperparameters...)` returns a `Method`. It holds no
+network, no data and no config, so one train step, one loop and one contract test serve
+every method. Five words are all a reader needs:
+
+    loss     the objective of one step, with the forward pass that updates BatchNorm
+    heads    the outputs it wants from the network
+    init     its own state (pseudo-labels, a bank, a second network ...)
+    adapt    changes that state inside a step, before the gradient is taken
+    refresh  changes that state between steps, from predictions on all of D_u
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from upsilon_jax.types import Head, MethodState
+
+
+def no_state(key, params, num_unlabeled, hidden=None) -> MethodState:
+    """The `init` of a method that keeps nothing."""
+    return ()
+
+
+def keep(forward, state, batch, key) -> MethodState:
+    """The `adapt` of a method that changes nothing inside the step."""
+    return state.method
+
+
+class Method(NamedTuple):
+    """A semi-supervised method; see the module's docstring.
+
+    Attributes:
+      loss: (forward, params, state: TrainState, batch: Batch, key) -> (scalar, Aux).
+      heads: name -> Head. "logits" must be there; its first C outputs are the classes.
+      init: (key, params, num_unlabeled, hidden=None) -> MethodState. `hidden` [N] are
+        the true classes of D_u, given only if `reads_hidden_labels`.
+      adapt: (forward, state, batch, key) -> MethodState.
+      refresh: (state, outputs: Predictions, where [N_pad], key) -> MethodState; None
+        if the method needs no predictions between steps.
+      refresh_with: weights that predict D_u, "live" or "ema".
+      refresh_epochs: epochs between refreshes; None takes `train.refresh_epochs`.
+      views: augmentations of an unlabeled image, () if it uses none.
+      labeled_views: augmentations of a labeled image.
+      reads_hidden_labels: whether `init` may see the truth (analysis only).
+    """
+
+    loss: Callable
+    heads: Mapping[str, Head]
+    init: Callable = no_state
+    adapt: Callable = keep
+    refresh: Callable | None = None
+    refresh_with: str = "live"
+    refresh_epochs: int | None = None
+    views: tuple[str, ...] = ("weak",)
+    labeled_views: tuple[str, ...] = ("weak",)
+    reads_hidden_labels: bool = False

@@ -1,0 +1,89 @@
+"""The values that travel between the parts: arrays and names, no logic.
+
+Letters used for shapes all over the package:
+
+    C   num_classes      ID classes (the paper's K_ID)
+    K   num_clusters     extra outputs for clusters of OOD images
+    T   C + K            outputs of the classifier
+    N   num_unlabeled    images in D_u
+    B   labeled rows of a batch          M   unlabeled rows of a batch
+    V   views (augmentations) of an image
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:  # `data` uses these types and never imports jax
+    import jax
+    import numpy as np
+
+Params = Any  # a tree of arrays
+Stats = Any  # the running BatchNorm statistics, a tree of arrays
+MethodState = Any  # a tree of arrays that belongs to the method
+Outputs = Mapping[str, "jax.Array"]  # every head by name, and "features"
+
+# (params, stats, images [B, H, W, C], key, train) -> (Outputs, stats)
+Forward = Callable[..., "tuple[Outputs, Stats]"]
+
+
+class Head(NamedTuple):
+    """One output of the network, computed from its pooled features."""
+
+    size: int | tuple[int, ...]
+    kind: str = "linear"  # or "cosine": 10 · <h/|h|, W/|W|>
+    bias: bool = True
+
+
+class PseudoLabels(NamedTuple):
+    """A label and a weight for every unlabeled image; weight 0 = not selected."""
+
+    label: jax.Array  # [N] int32 in [0, T), -1 where there is none
+    weight: jax.Array  # [N] float32
+
+
+class TrainState(NamedTuple):
+    """All that training changes, arrays only: the checkpoint is this state."""
+
+    step: jax.Array  # [] int32, optimizer steps taken
+    params: Params
+    stats: Stats
+    opt: Any
+    ema: tuple[Params, Stats]  # averages of params and stats, for evaluation
+    method: MethodState
+
+
+class Batch(NamedTuple):
+    """Augmented, normalised float images; hidden labels never get here."""
+
+    image: jax.Array  # [V_l, B, H, W, C]
+    label: jax.Array  # [B] int32 in [0, C)
+    views: jax.Array  # [V, M, H, W, C]
+    index: jax.Array  # [M] int32, positions in D_u
+
+
+class Aux(NamedTuple):
+    """What a loss returns beside its value."""
+
+    stats: Stats  # of the one forward pass that updates BatchNorm
+    method: MethodState
+    metrics: Mapping[str, jax.Array]  # scalars to log
+
+
+class Predictions(NamedTuple):
+    """Outputs of a whole pass over D_u and over the validation images."""
+
+    unlabeled: Outputs  # heads of [N_pad, ...], rows past N are padding
+    valid: Outputs  # heads of [num_valid, ...]
+
+
+class Splits(NamedTuple):
+    """Which images play which part; indices into the source's train and test."""
+
+    labeled: np.ndarray  # [n] int64
+    unlabeled: np.ndarray  # [N] int64
+    valid: np.ndarray  # [v] int64, ID images left over
+    test: np.ndarray  # [t] int64, into the test images, ID classes only
+    classes: tuple[str, ...]  # ID classes in label order, then OOD classes
+    seed: int
