@@ -1,0 +1,336 @@
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.models import reference
+from upsilon_jax.models import MODELS, build, forward_of, initialize
+from upsilon_jax.types import Head
+
+LOGITS = {"logits": Head(5)}
+
+
+def tiny(heads=LOGITS, **kwargs):
+    return build("wide_resnet", heads, **{"depth": 10, "width": 1, **kwargs})
+
+
+def images(shape, seed=0, dtype=np.float32):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), dtype)
+
+
+def count(params):
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def perturbed(tree, seed=0, dtype=np.float32):
+    """Values away from the symmetric initial ones; variances stay positive."""
+    rng = np.random.default_rng(seed)
+    move = lambda a: jnp.asarray(
+        a * rng.uniform(0.5, 1.5, a.shape) + rng.uniform(0, 0.2, a.shape), dtype
+    )
+    return jax.tree.map(move, tree)
+
+
+def run(module, params, stats, x, train=False):
+    return jax.jit(forward_of(module), static_argnums=4)(params, stats, x, None, train)
+
+
+@pytest.mark.parametrize("outputs", [6, 10, 100])
+def test_wrn_28_2_has_the_published_number_of_parameters(outputs):
+    module = build("wide_resnet", {"logits": Head(outputs)}, depth=28, width=2)
+    params, _ = initialize(module, (32, 32, 3), seed=0)
+    assert count(params) == 1_466_320 + 129 * outputs
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(
+    "depth, width, shape", [(10, 1, (8, 8, 3)), (16, 2, (9, 11, 1))]
+)
+def test_values_against_a_numpy_network(x64, depth, width, shape, train):
+    module = build("wide_resnet", LOGITS, depth=depth, width=width, dtype="float64")
+    params, stats = initialize(module, shape, seed=1)
+    params, stats = perturbed((params, stats), dtype=np.float64)
+    x = images((3, *shape), dtype=np.float64)
+    outputs, _ = run(module, params, stats, x, train)
+    features = reference.wide_resnet(
+        *jax.tree.map(np.asarray, (params["backbone"], stats["backbone"])),
+        np.asarray(x),
+        depth,
+        train,
+    )
+    head = jax.tree.map(np.asarray, params["head_logits"])
+    np.testing.assert_allclose(outputs["features"], features, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        outputs["logits"],
+        features @ head["kernel"] + head["bias"],
+        rtol=1e-9,
+        atol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 1), (13, 8, 4), (64, 64, 3)])
+def test_any_image_size_and_channel_count(shape):
+    module = tiny(width=2)
+    params, stats = initialize(module, shape, seed=0)
+    outputs = jax.eval_shape(
+        lambda p, s, x: forward_of(module)(p, s, x, None, False)[0],
+        params,
+        stats,
+        jax.ShapeDtypeStruct((2, *shape), jnp.float32),
+    )
+    assert outputs["features"].shape == (2, 128)
+    assert outputs["logits"].shape == (2, 5)
+
+
+def test_eval_does_not_mix_rows():
+    module = tiny()
+    params, stats = perturbed(initialize(module, (8, 8, 3), seed=0))
+    x = images((6, 8, 8, 3))
+    whole = run(module, params, stats, x)[0]["logits"]
+    part = run(module, params, stats, x[2:3])[0]["logits"]
+    # Other blocking of the same sums.
+    np.testing.assert_allclose(whole[2:3], part, rtol=1e-4, atol=1e-5)
+
+
+def test_eval_leaves_the_statistics_alone():
+    module = tiny()
+    params, stats = perturbed(initialize(module, (8, 8, 3), seed=0))
+    _, after = run(module, params, stats, images((4, 8, 8, 3)))
+    jax.tree.map(np.testing.assert_array_equal, after, stats)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.9, 1.0])
+def test_running_statistics_move_by_the_decay(decay):
+    module = tiny(bn_decay=decay)
+    params, stats = perturbed(initialize(module, (8, 8, 3), seed=0))
+    x = images((4, 8, 8, 3))
+    _, after = run(module, params, stats, x, train=True)
+    stem = reference.convolve(
+        np.asarray(x, "f8"), np.asarray(params["backbone"]["stem"]["kernel"], "f8"), 1
+    )
+    old, new = (s["backbone"]["group1_unit1"]["norm1"] for s in (stats, after))
+    for name, batch in {
+        "mean": stem.mean((0, 1, 2)),
+        "variance": stem.var((0, 1, 2)),
+    }.items():
+        np.testing.assert_allclose(
+            new[name], decay * old[name] + (1 - decay) * batch, rtol=1e-4, atol=1e-6
+        )
+
+
+def test_train_and_eval_agree_once_the_running_statistics_are_the_batch():
+    module = tiny(bn_decay=0.0)
+    params, stats = perturbed(initialize(module, (8, 8, 3), seed=0))
+    x = images((4, 8, 8, 3))
+    trained, stats = run(module, params, stats, x, train=True)
+    evaluated, _ = run(module, params, stats, x)
+    np.testing.assert_allclose(
+        trained["logits"], evaluated["logits"], rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("group", [1, 2, 3])
+def test_first_norm_of_every_group_matters(group):
+    """Some codes feed the raw tensor to the branch, which makes this norm a no-op."""
+    module = tiny(width=2)
+    params, stats = initialize(module, (8, 8, 3), seed=0)
+    x = images((4, 8, 8, 3))
+    before = run(module, params, stats, x)[0]["logits"]
+    norm = params["backbone"][f"group{group}_unit1"]["norm1"]
+    norm["scale"] = norm["scale"].at[0].add(1.0)
+    after = run(module, params, stats, x)[0]["logits"]
+    assert float(jnp.abs(after - before).max()) > 1e-3
+
+
+def test_heads_have_their_shapes_and_formulas():
+    heads = {
+        "logits": Head(5),
+        "open": Head((2, 3)),
+        "flat": Head(4, bias=False),
+        "cosine": Head(4, kind="cosine"),
+    }
+    module = tiny(heads)
+    params, stats = perturbed(initialize(module, (8, 8, 3), seed=0))
+    outputs = jax.tree.map(
+        np.asarray, run(module, params, stats, images((6, 8, 8, 3)))[0]
+    )
+    assert set(outputs) == {*heads, "features"}
+    assert "bias" not in params["head_flat"] and "bias" not in params["head_cosine"]
+    h = outputs["features"]
+    p = jax.tree.map(np.asarray, params)
+    expected = {
+        "logits": h @ p["head_logits"]["kernel"] + p["head_logits"]["bias"],
+        "open": (h @ p["head_open"]["kernel"] + p["head_open"]["bias"]).reshape(
+            6, 2, 3
+        ),
+        "flat": h @ p["head_flat"]["kernel"],
+        "cosine": 10
+        * (h / np.linalg.norm(h, axis=1, keepdims=True))
+        @ (
+            p["head_cosine"]["kernel"]
+            / np.linalg.norm(p["head_cosine"]["kernel"], axis=0)
+        ),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(outputs[name], value, rtol=1e-5, atol=1e-5)
+
+
+def test_cosine_head_is_bounded_scale_free_and_safe_at_zero():
+    from upsilon_jax.models.classifier import LinearHead
+
+    module = LinearHead(Head(4, kind="cosine"))
+    kernel = images((7, 4))
+    features = images((9, 7), seed=1)
+    z = module.apply({"params": {"kernel": kernel}}, features)
+    scaled = module.apply(
+        {"params": {"kernel": kernel * jnp.array([[1, 2, 3, 4.0]])}}, 5 * features
+    )
+    assert float(jnp.abs(z).max()) <= 10 * (1 + 1e-6)
+    np.testing.assert_allclose(z, scaled, rtol=1e-5, atol=1e-5)
+    loss = lambda h: module.apply({"params": {"kernel": kernel}}, h).sum()
+    assert bool(jnp.isfinite(jax.grad(loss)(jnp.zeros((1, 7)))).all())
+
+
+def test_bfloat16_computes_in_half_and_returns_float32():
+    heads = {"logits": Head(5), "open": Head((2, 3))}
+    half, full = tiny(heads, dtype="bfloat16"), tiny(heads)
+    params, stats = initialize(half, (16, 16, 3), seed=0)
+    x = images((8, 16, 16, 3))
+    outputs, after = run(half, params, stats, x, train=True)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves((params, outputs, after))} == {
+        "float32"
+    }
+    text = (
+        jax.jit(forward_of(half), static_argnums=4)
+        .lower(params, stats, x, None, True)
+        .as_text()
+    )
+    convolutions = [
+        line for line in text.splitlines() if "stablehlo.convolution" in line
+    ]
+    assert convolutions and all("xbf16>" in line for line in convolutions)
+    reference_outputs, _ = run(full, params, stats, x, train=True)
+    # bfloat16 has 8 bits: 0.4 % an operation, through ten layers.
+    np.testing.assert_allclose(
+        outputs["features"], reference_outputs["features"], rtol=0.1, atol=0.1
+    )
+
+
+def test_initial_values_are_fast_and_reproducible():
+    module = build("wide_resnet", {"logits": Head(10)}, depth=28, width=2)
+    initialize(module, (32, 32, 3), seed=0)  # imports and such
+    start = time.perf_counter()
+    first = initialize(module, (32, 32, 3), seed=3)
+    assert time.perf_counter() - start < 5  # 0.2 s alone; compiling takes 11
+    again = initialize(module, (32, 32, 3), seed=3)
+    other = initialize(module, (32, 32, 3), seed=4)
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    kernel = lambda values: values[0]["backbone"]["stem"]["kernel"]
+    assert not np.array_equal(kernel(first), kernel(other))
+
+
+def test_initial_body_does_not_depend_on_the_heads():
+    few, _ = initialize(tiny({"logits": Head(6)}), (8, 8, 3), seed=0)
+    many, _ = initialize(
+        tiny({"logits": Head(10), "open": Head((2, 6))}), (8, 8, 3), seed=0
+    )
+    jax.tree.map(np.testing.assert_array_equal, few["backbone"], many["backbone"])
+
+
+def test_initial_values_have_the_right_spread():
+    module = build("wide_resnet", {"logits": Head(100)}, depth=16, width=2)
+    params, stats = initialize(module, (32, 32, 3), seed=0)
+    unit = params["backbone"]["group3_unit2"]
+    kernel = unit["conv2"]["kernel"]  # [3, 3, 128, 128], 147456 draws
+    # The spread of n normal draws is known to 1/sqrt(2n): 0.2 % and 0.6 % here.
+    np.testing.assert_allclose(kernel.std(), np.sqrt(2 / (9 * 128)), rtol=0.01)
+    head = params["head_logits"]
+    np.testing.assert_allclose(head["kernel"].std(), np.sqrt(2 / 228), rtol=0.03)
+    np.testing.assert_array_equal(head["bias"], 0)
+    np.testing.assert_array_equal(unit["norm1"]["scale"], 1)
+    np.testing.assert_array_equal(unit["norm1"]["bias"], 0)
+    running = stats["backbone"]["group3_unit2"]["norm1"]
+    np.testing.assert_array_equal(running["mean"], 0)
+    np.testing.assert_array_equal(running["variance"], 1)
+    kernels = [k for k in jax.tree.leaves(params) if k.shape == kernel.shape]
+    assert len(kernels) == 3
+    assert not np.array_equal(kernels[0], kernels[1])
+
+
+@pytest.mark.slow
+def test_flax_init_agrees_in_structure_and_spread():
+    module = tiny(width=4)
+    ours = initialize(module, (8, 8, 3), seed=0)
+    flax = module.init(jax.random.key(0), jnp.zeros((1, 8, 8, 3)), train=False)
+    flax = (flax["params"], flax["batch_stats"])
+    assert jax.tree.structure(ours) == jax.tree.structure(flax)
+    for a, b in zip(*map(jax.tree.leaves, (ours, flax)), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        if a.size > 5000:
+            np.testing.assert_allclose(a.std(), b.std(), rtol=0.05)
+
+
+def test_gradients_reach_every_parameter():
+    heads = {"logits": Head(5), "open": Head((2, 3)), "cosine": Head(4, kind="cosine")}
+    module = tiny(heads)
+    params, stats = initialize(module, (8, 8, 3), seed=0)
+    x = images((6, 8, 8, 3))
+
+    @jax.jit
+    def gradient(params):
+        def loss(params):
+            outputs, _ = forward_of(module)(params, stats, x, None, True)
+            return sum(jnp.sum(jnp.sin(outputs[name])) for name in heads)
+
+        return jax.grad(loss)(params)
+
+    for path, leaf in jax.tree_util.tree_leaves_with_path(gradient(params)):
+        assert bool(jnp.any(leaf != 0)), path
+        assert bool(jnp.all(jnp.isfinite(leaf))), path
+
+
+def test_rows_over_devices_give_the_same_step(rows_over_8_devices):
+    module = tiny()
+    params, stats = initialize(module, (8, 8, 3), seed=0)
+    x = images((16, 8, 8, 3))
+    alone = run(module, params, stats, x, train=True)
+    spread = run(module, params, stats, rows_over_8_devices(x), train=True)
+    for a, b in zip(*map(jax.tree.leaves, (alone, spread)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)  # order of sums
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"name": "resnet50"}, "unknown model 'resnet50'; known: wide_resnet"),
+        ({"dtype": "int8"}, "int8"),
+        ({"bn_decay": 1.5}, "1.5"),
+        ({"heads": {"logits": Head(0)}}, "'logits'.*0"),
+        ({"heads": {"logits": Head((2, -3))}}, "'logits'"),
+        ({"heads": {"logits": Head(5, kind="mlp")}}, "mlp"),
+        ({"heads": {"features": Head(5)}}, "features"),
+    ],
+)
+def test_bad_descriptions_are_refused(kwargs, message):
+    kwargs = {"name": "wide_resnet", "heads": LOGITS, **kwargs}
+    with pytest.raises(ValueError, match=message):
+        build(**kwargs)
+
+
+@pytest.mark.parametrize(
+    "kwargs, message", [({"depth": 12}, "12"), ({"depth": 4}, "4"), ({"width": 0}, "0")]
+)
+def test_bad_sizes_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        initialize(tiny(**kwargs), (8, 8, 3), seed=0)
+
+
+def test_negative_seed_is_refused():
+    with pytest.raises(ValueError, match="-1"):
+        initialize(tiny(), (8, 8, 3), seed=-1)
+
+
+def test_registry():
+    assert set(MODELS) == {"wide_resnet"}
