@@ -1,0 +1,69 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from upsilon_jax.data import load_source
+from upsilon_jax.data.source import channel_statistics, in_memory_reader
+
+
+def test_digits_are_scikit_learns():
+    source = load_source("digits")
+    data = load_digits()
+    assert source.image_shape == (8, 8, 1)
+    assert source.class_names == tuple("0123456789")
+    np.testing.assert_array_equal(source.train_labels, data.target[:1200])
+    np.testing.assert_array_equal(source.test_labels, data.target[1200:])
+    pixels = source.read("test", np.array([596, 0]))
+    assert pixels.dtype == np.uint8 and pixels.shape == (2, 8, 8, 1)
+    # 16 levels over 255: half a level of rounding.
+    np.testing.assert_allclose(
+        pixels[..., 0] / 255, data.images[[1796, 1200]] / 16, atol=0.5 / 255
+    )
+    train = data.images[:1200] / 16
+    np.testing.assert_allclose(source.mean, [train.mean()], atol=1e-3)
+    np.testing.assert_allclose(source.std, [train.std()], atol=1e-3)
+    assert source.nbytes == 1200 * 64
+
+
+def test_digits_are_resized():
+    source = load_source("digits", image_size=16)
+    small, large = load_source("digits"), source.read("train", np.arange(5))
+    assert large.shape == (5, 16, 16, 1)
+    np.testing.assert_array_equal(
+        large[:, ::2, ::2], small.read("train", np.arange(5))
+    )  # a box filter doubles every pixel
+
+
+def test_statistics_match_numpy_in_any_order():
+    images = np.random.default_rng(0).integers(0, 256, (2500, 4, 4, 3), dtype=np.uint8)
+    images[..., 2] = 77
+    read = in_memory_reader(images, images[:0])
+    mean, std = channel_statistics(read, np.arange(2500))
+    np.testing.assert_allclose(mean, (images / 255).mean((0, 1, 2)), rtol=1e-12)
+    np.testing.assert_allclose(std[:2], (images / 255).std((0, 1, 2))[:2], rtol=1e-9)
+    assert std[2] == 1.0  # a constant channel is not divided by zero
+    assert channel_statistics(read, np.arange(2500)[::-1]) == (mean, std)
+
+
+def test_unknown_names_get_the_nearest():
+    with pytest.raises(ValueError, match="data.name='cifr10': did you mean cifar10"):
+        load_source("cifr10")
+    with pytest.raises(ValueError, match="there are: digits, cifar10"):
+        load_source("??")
+    with pytest.raises(ValueError, match="data.image_size=0"):
+        load_source("digits", image_size=0)
+
+
+def test_data_does_not_load_tensorflow():
+    code = (
+        "import sys, upsilon_jax.data.streams, upsilon_jax.data.splits\n"
+        "from upsilon_jax.data import load_source\n"
+        "load_source('digits')\n"
+        "print([m for m in ('tensorflow', 'flax') if m in sys.modules])"
+    )
+    run = [sys.executable, "-c", code]
+    out = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

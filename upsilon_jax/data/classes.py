@@ -1,0 +1,86 @@
+"""How a config names classes, and random choices of them (appendix C.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from upsilon_jax.data.samplers import permutation
+from upsilon_jax.data.source import nearest
+
+
+def choose_classes(
+    class_names: Sequence[str], num_id: int, num_ood: int, seed: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A random choice of ID and OOD classes (appendix C.2), each in label order."""
+    return resolve_classes(class_names, f"random:{num_id}", f"random:{num_ood}", seed)
+
+
+def resolve_classes(
+    class_names: Sequence[str],
+    id_classes: str | Sequence[str],
+    ood_classes: str | Sequence[str],
+    seed: int,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """ID and OOD classes by name, in label order.
+
+    Either is a sequence of names (or of class numbers written as strings), or one of
+
+        "all"             every class
+        "rest"            every class that the other one does not take
+        "random:6"        six by the seed
+        "random:6:svhn/"  six by the seed, among the classes whose name begins so
+
+    Raises:
+      ValueError: an unknown, doubled or shared class, or more than there are.
+    """
+    order = permutation(len(class_names), seed=seed, stream="classes")
+    shuffled = [class_names[i] for i in order]
+    chosen_id = _resolve("data.id_classes", id_classes, class_names, shuffled, ())
+    chosen_ood = _resolve(
+        "data.ood_classes", ood_classes, class_names, shuffled, chosen_id
+    )
+    if not chosen_id:
+        raise ValueError("data.id_classes is empty: there must be at least one class")
+    shared = [name for name in chosen_id if name in chosen_ood]
+    if shared:
+        raise ValueError(
+            f"data.ood_classes: {', '.join(shared)} also in data.id_classes"
+        )
+    return chosen_id, chosen_ood
+
+
+def _resolve(field, spec, class_names, shuffled, taken) -> tuple[str, ...]:
+    if isinstance(spec, str):
+        if spec == "all":
+            return tuple(class_names)
+        if spec == "rest":
+            return tuple(name for name in class_names if name not in taken)
+        if spec.startswith("random:"):
+            return _random(field, spec, class_names, shuffled, taken)
+        spec = [spec] if spec else []
+    names = tuple(_one(field, str(name), class_names) for name in spec)
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"{field}: {', '.join(doubled)} given more than once")
+    return names
+
+
+def _one(field: str, name: str, class_names: Sequence[str]) -> str:
+    """A name wins over a number: the classes of SVHN are called "0" .. "9"."""
+    if name in class_names:
+        return name
+    if name.isdecimal() and int(name) < len(class_names):
+        return class_names[int(name)]
+    raise ValueError(f"{field}: no class {name!r}; {nearest(name, class_names)}")
+
+
+def _random(field, spec, class_names, shuffled, taken) -> tuple[str, ...]:
+    _, count, *prefix = spec.split(":", 2)
+    begins = prefix[0] if prefix else ""
+    pool = [c for c in shuffled if c.startswith(begins) and c not in taken]
+    if not count.isdecimal() or int(count) > len(pool):
+        raise ValueError(
+            f"{field}={spec!r}: there are {len(pool)} classes to choose from"
+        )
+    chosen = set(pool[: int(count)])
+    return tuple(name for name in class_names if name in chosen)

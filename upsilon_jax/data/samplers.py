@@ -1,0 +1,72 @@
+"""Which images come when: pure functions of the seed and the position in the run.
+
+Nothing is stored between steps, so a run resumed at any step draws what an
+uninterrupted one would have drawn. Orders come from the raw 64-bit output of PCG64
+seeded through SeedSequence: numpy guarantees both streams across versions, which it
+does not for `Generator.permutation`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def permutation(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarray:
+    """A random order of 0 .. n-1, [n] int64.
+
+    Args:
+      n: how many.
+      seed: the run's seed, ≥ 0.
+      stream: what the order is for; different streams are independent.
+      counter: which order of the stream, ≥ 0.
+    """
+    if seed < 0:
+        raise ValueError(f"seed={seed}: must not be negative")
+    name = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "little")
+    bits = np.random.PCG64(np.random.SeedSequence([seed, name, counter]))
+    return np.argsort(bits.random_raw(n), kind="stable")
+
+
+def permuted(n: int, start: int, count: int, *, seed: int, stream: str) -> np.ndarray:
+    """Positions start .. start+count-1 of endless permutations of 0 .. n-1, [count].
+
+    Drawing without replacement, shuffled anew whenever all have been drawn.
+    """
+    if n < 1:
+        raise ValueError(f"cannot draw from {n} images ({stream})")
+    first, last = start // n, (start + count - 1) // n
+    orders = [
+        permutation(n, seed=seed, stream=stream, counter=block)
+        for block in range(first, last + 1)
+    ]
+    begin = start - first * n
+    return np.concatenate([*orders, np.empty(0, np.int64)])[begin : begin + count]
+
+
+def labeled_indices(
+    n: int, batch: int, step: int, seed: int, *, num_steps: int = 1
+) -> np.ndarray:
+    """Positions among the n labeled images of steps step .. step+num_steps-1.
+
+    Permutations are concatenated over the whole run, across epochs.
+
+    Returns:
+      [num_steps, batch] int64.
+    """
+    drawn = permuted(n, step * batch, num_steps * batch, seed=seed, stream="labeled")
+    return drawn.reshape(num_steps, batch)
+
+
+def unlabeled_indices(
+    population: np.ndarray, batch: int, epoch: int, steps_per_epoch: int, seed: int
+) -> np.ndarray:
+    """The unlabeled draws of one epoch: [steps_per_epoch, batch] out of `population`.
+
+    Every element comes once before any comes twice, so all come if they fit.
+    """
+    count = steps_per_epoch * batch
+    stream = f"unlabeled/{epoch}"
+    drawn = permuted(len(population), 0, count, seed=seed, stream=stream)
+    return np.asarray(population)[drawn].reshape(steps_per_epoch, batch)

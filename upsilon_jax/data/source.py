@@ -1,0 +1,149 @@
+"""What a data set is to the rest of the package, and the literal table of them all.
+
+A `Source` is labels and sizes at once, pixels on request. `load_source` opens one by
+name; nothing here or below downloads anything (`python -m upsilon_jax.data` does).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+# Above this many bytes of train images they are read from disk batch by batch.
+MAX_RESIDENT_BYTES = 2**31
+
+UNKNOWN = -1  # the label of an image that has none
+
+_STATISTICS_CHUNK = 1024  # images decoded at once while mean and std are summed
+
+
+class DataNotPrepared(ValueError):
+    """The data set is not on this disk, or not in a form that can be used."""
+
+
+class Source(NamedTuple):
+    """A data set: labels and sizes, and random access to the pixels."""
+
+    name: str
+    class_names: tuple[str, ...]
+    train_labels: np.ndarray  # [n] int32, UNKNOWN where there is none
+    test_labels: np.ndarray  # [t] int32
+    image_shape: tuple[int, int, int]  # (H, W, C)
+    mean: tuple[float, ...]  # [C], of images in [0, 1]
+    std: tuple[float, ...]  # [C]
+    # ("train" | "test", indices [k]) -> uint8 [k, H, W, C]; safe to call from threads
+    read: Callable[[str, np.ndarray], np.ndarray]
+    in_memory: bool = True  # whether `read` only copies
+    notes: tuple[str, ...] = ()  # lines worth printing once
+    skipped: tuple[tuple[str, str], ...] = ()  # (file, why it was left out)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all train images as uint8."""
+        return len(self.train_labels) * math.prod(self.image_shape)
+
+
+def in_memory_reader(
+    train: np.ndarray, test: np.ndarray
+) -> Callable[[str, np.ndarray], np.ndarray]:
+    """The `read` of a data set that is two uint8 arrays [n, H, W, C], [t, H, W, C]."""
+    images = {"train": train, "test": test}
+    return lambda split, indices: images[split][np.asarray(indices)]
+
+
+def keep_in_memory(num_bytes: int, in_memory: bool | None) -> bool:
+    """Resolves `in_memory`: as asked, or by size if None."""
+    return num_bytes <= MAX_RESIDENT_BYTES if in_memory is None else in_memory
+
+
+def channel_statistics(
+    read: Callable[[str, np.ndarray], np.ndarray], indices: np.ndarray
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation per channel of train images scaled to [0, 1].
+
+    Sums are integers, so the result does not depend on the order of `indices`. A
+    constant channel gets standard deviation 1: it is shifted, never divided by zero.
+    """
+    indices = np.sort(np.asarray(indices))
+    if not len(indices):
+        raise ValueError("mean and std need at least one image, got none")
+    total = squares = count = 0
+    for start in range(0, len(indices), _STATISTICS_CHUNK):
+        images = read("train", indices[start : start + _STATISTICS_CHUNK])
+        pixels = images.reshape(-1, images.shape[-1]).astype(np.int64)
+        total, squares = total + pixels.sum(0), squares + (pixels**2).sum(0)
+        count += len(pixels)
+    mean = total / count
+    std = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
+    std = np.where(std > 0, std, 255.0)
+    return tuple((mean / 255).tolist()), tuple((std / 255).tolist())
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown name: near ones, else some that exist."""
+    names = list(names)
+    near = difflib.get_close_matches(name, names, n=3)
+    if near:
+        return f"did you mean {', '.join(near)}?"
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"there are: {shown}"
+
+
+# Loaders import on call: naming a data set must not import what another one needs.
+def _digits(**options) -> Source:
+    from upsilon_jax.data import digits
+
+    return digits.load(**options)
+
+
+def _tfds(name: str) -> Callable[..., Source]:
+    def load(**options) -> Source:
+        from upsilon_jax.data import tfds_source
+
+        return tfds_source.load(name, **options)
+
+    return load
+
+
+SOURCES: dict[str, Callable[..., Source]] = {
+    "digits": _digits,
+    "cifar10": _tfds("cifar10"),
+    "cifar100": _tfds("cifar100"),
+    "svhn": _tfds("svhn"),
+}
+
+
+def load_source(
+    name: str,
+    *,
+    data_dir: str | None = None,
+    image_size: int | None = None,
+    in_memory: bool | None = None,
+    **paths: str | None,
+) -> Source:
+    """Opens the data set `name` of `SOURCES`.
+
+    Args:
+      name: a key of `SOURCES`.
+      data_dir: where tfds keeps its data; None is tfds's own default.
+      image_size: height and width to resize to; None is the data set's own.
+      in_memory: True decodes all images now, False reads them when asked for, None
+        decides by size (`MAX_RESIDENT_BYTES`).
+      **paths: where one's own data are, for the data sets that need it.
+
+    Raises:
+      ValueError: the name is unknown; the message has the nearest.
+      DataNotPrepared: the data set is not there; the message has the command.
+    """
+    if name not in SOURCES:
+        raise ValueError(f"data.name={name!r}: {nearest(name, SOURCES)}")
+    if image_size is not None and image_size < 1:
+        raise ValueError(f"data.image_size={image_size}: must be at least 1")
+    given = {key: path for key, path in paths.items() if path}
+    return SOURCES[name](
+        data_dir=data_dir, image_size=image_size, in_memory=in_memory, **given
+    )
