@@ -46,6 +46,11 @@ class Source(NamedTuple):
         """Bytes of all train images as uint8."""
         return len(self.train_labels) * math.prod(self.image_shape)
 
+    @property
+    def has_unlabeled(self) -> bool:
+        """Whether it comes with its own D_u (`splits.make_own_splits`)."""
+        return bool((self.train_labels == UNKNOWN).any())
+
 
 def in_memory_reader(
     train: np.ndarray, test: np.ndarray
@@ -109,12 +114,38 @@ def _tfds(name: str) -> Callable[..., Source]:
     return load
 
 
+def _cifar10_svhn(**options) -> Source:
+    from upsilon_jax.data import composite
+
+    return composite.load(("cifar10", "svhn"), **options)
+
+
+def _folder(**options) -> Source:
+    from upsilon_jax.data import folder
+
+    return folder.load(**options)
+
+
+def _npz(**options) -> Source:
+    from upsilon_jax.data import npz
+
+    return npz.load(**options)
+
+
 SOURCES: dict[str, Callable[..., Source]] = {
     "digits": _digits,
     "cifar10": _tfds("cifar10"),
     "cifar100": _tfds("cifar100"),
     "svhn": _tfds("svhn"),
+    "tiny_imagenet": _tfds("tiny_imagenet"),
+    "imagenet100": _tfds("imagenet100"),
+    "cifar10_svhn": _cifar10_svhn,
+    "folder": _folder,
+    "npz": _npz,
 }
+
+# What the loaders of one's own data are told beyond the common options.
+OWN_FIELDS = {"folder": ("labeled", "unlabeled", "test", "channels"), "npz": ("path",)}
 
 
 def load_source(
@@ -123,7 +154,7 @@ def load_source(
     data_dir: str | None = None,
     image_size: int | None = None,
     in_memory: bool | None = None,
-    **paths: str | None,
+    **own: str | int | None,
 ) -> Source:
     """Opens the data set `name` of `SOURCES`.
 
@@ -133,7 +164,7 @@ def load_source(
       image_size: height and width to resize to; None is the data set's own.
       in_memory: True decodes all images now, False reads them when asked for, None
         decides by size (`MAX_RESIDENT_BYTES`).
-      **paths: where one's own data are, for the data sets that need it.
+      **own: `labeled`, `unlabeled`, `test`, `channels` of "folder", `path` of "npz".
 
     Raises:
       ValueError: the name is unknown; the message has the nearest.
@@ -143,7 +174,11 @@ def load_source(
         raise ValueError(f"data.name={name!r}: {nearest(name, SOURCES)}")
     if image_size is not None and image_size < 1:
         raise ValueError(f"data.image_size={image_size}: must be at least 1")
-    given = {key: path for key, path in paths.items() if path}
+    accepted = OWN_FIELDS.get(name, ())
+    given = {field: value for field, value in own.items() if value not in (None, "")}
+    for field, value in given.items():
+        if field not in accepted:
+            raise ValueError(f"data.{field}={value!r}: {name} has no such field")
     return SOURCES[name](
         data_dir=data_dir, image_size=image_size, in_memory=in_memory, **given
     )

@@ -1,0 +1,1 @@
+"""tfds builders of data sets that tfds does not have."""
