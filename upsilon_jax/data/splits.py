@@ -105,6 +105,51 @@ def make_splits(
     )
 
 
+def make_own_splits(
+    train_labels: np.ndarray,
+    test_labels: np.ndarray,
+    class_names: Sequence[str],
+    *,
+    labels_per_class: int | None = None,
+    num_unlabeled: int | None = None,
+    valid_per_class: int = 0,
+    seed: int,
+) -> Splits:
+    """The split of one's own data: D_u are the images whose class nobody knows.
+
+    Args:
+      train_labels: [n], `UNKNOWN` for the images of D_u.
+      test_labels: [t].
+      class_names: all of them are ID classes; OOD classes have no names.
+      labels_per_class: at most so many of every class; None or 0 for all.
+      num_unlabeled: |D_u|; None or 0 for all.
+      valid_per_class: at most so many that `labels_per_class` has left over.
+      seed: ≥ 0.
+    """
+    train_labels = np.asarray(train_labels)
+    unknown = _class_order(train_labels, UNKNOWN, seed)
+    num_unlabeled = num_unlabeled or len(unknown)
+    _check(labels_per_class or 1, num_unlabeled, 0, valid_per_class, 1)
+    if num_unlabeled > len(unknown):
+        raise ValueError(
+            f"data.num_unlabeled={num_unlabeled}: there are only {len(unknown):,}"
+        )
+    labeled, valid = [], []
+    for number in range(len(class_names)):
+        order = _class_order(train_labels, number, seed)
+        end = labels_per_class or len(order)
+        labeled.append(order[:end])
+        valid.append(order[end : end + valid_per_class])
+    return Splits(
+        labeled=_shuffled(labeled, seed, "split/labeled"),
+        unlabeled=_shuffled([unknown[:num_unlabeled]], seed, "split/unlabeled"),
+        valid=_shuffled(valid, seed, "split/valid"),
+        test=np.arange(len(test_labels)),
+        classes=tuple(class_names),
+        seed=seed,
+    )
+
+
 def apportion(
     total: int, room: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:

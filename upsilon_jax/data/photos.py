@@ -1,0 +1,104 @@
+"""Decoding whatever a folder holds: right, or not at all and with a reason."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import numpy as np
+
+# More than this is refused before it is decoded: a small file can unpack to terabytes.
+# It is Pillow's own limit, about a quarter of a gigabyte of pixels.
+MAX_PIXELS = 89_478_485
+
+_WHITE = (255, 255, 255, 255)
+
+
+class BadImage(ValueError):
+    """A file that cannot be used as an image; the message is the reason."""
+
+
+def decode_file(path: str, channels: int):
+    """Decodes a file to a Pillow image, upright, in mode "RGB" or "L" (channels 3, 1).
+
+    Of an animation the first frame, of a transparent image what is seen on white, of 16
+    bits the upper eight.
+
+    Raises:
+      BadImage: not an image, damaged, too large or unreadable.
+    """
+    with _open(path) as image:
+        try:
+            image.load()
+        except Exception as error:  # decoders raise anything on damaged data
+            raise BadImage(f"damaged or cut off ({error})") from error
+        try:
+            return _to_mode(_upright(image), {1: "L", 3: "RGB"}[channels])
+        except Exception as error:
+            raise BadImage(f"cannot be converted ({error})") from error
+
+
+def image_header(path: str) -> tuple[int, bool]:
+    """(length of the shorter side, whether it is grey), without decoding the pixels."""
+    with _open(path) as image:
+        return min(image.size), image.mode in ("1", "L", "LA", "I", "I;16", "I;16B")
+
+
+def fit(image, image_size: int) -> np.ndarray:
+    """The central square at image_size × image_size, uint8 [H, W, C]."""
+    from PIL import Image, ImageOps
+
+    bicubic = Image.Resampling.BICUBIC
+    pixels = np.asarray(ImageOps.fit(image, (image_size, image_size), method=bicubic))
+    return pixels.reshape(image_size, image_size, -1)
+
+
+def _open(path: str):
+    """Opens a file as a Pillow image; nothing is decoded yet."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadImage("not a regular file")  # reading a pipe would wait for ever
+        if not status.st_size:
+            raise BadImage("empty file")
+        image = Image.open(path)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise BadImage(f"more than {MAX_PIXELS:,} pixels") from error
+    except UnidentifiedImageError as error:
+        raise BadImage("not an image") from error
+    except OSError as error:
+        raise BadImage(f"cannot be read ({error.strerror or error})") from error
+    except BadImage:
+        raise
+    except Exception as error:  # parsers of headers raise anything on damaged data
+        raise BadImage(f"damaged ({error})") from error
+    if image.width * image.height > MAX_PIXELS:
+        image.close()
+        raise BadImage(f"more than {MAX_PIXELS:,} pixels")
+    return image
+
+
+def _upright(image):
+    """Turned as its EXIF orientation says; as it is if that cannot be read."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # metadata is no reason to lose an image
+        return image
+
+
+def _to_mode(image, mode: str):
+    from PIL import Image
+
+    if image.mode.startswith("I"):  # Pillow's own conversion would clip, not scale
+        values = np.asarray(image).astype(np.int64)
+        image = Image.fromarray((np.clip(values, 0, 2**16 - 1) >> 8).astype(np.uint8))
+    elif image.mode == "F":
+        raise BadImage("its pixels are floating-point numbers")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, _WHITE), image)
+    return image.convert(mode)
