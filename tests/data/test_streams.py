@@ -1,5 +1,6 @@
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -187,6 +188,42 @@ def test_results_ahead_are_bounded():
         with lock:
             alive.discard(i)
     assert peak <= 3
+
+
+@pytest.mark.parametrize("num_images", [4_000, 16_000])
+def test_memory_is_bounded_whatever_the_size_of_the_data(num_images):
+    """4,000 images of 12 kB are 12 times the bound, 16,000 are 47 times."""
+    shape, bound = (64, 64, 3), 4 * 2**20
+
+    def fresh(split, indices):
+        return np.full((len(indices), *shape), 7, np.uint8)
+
+    def passes():
+        options = {"prefetch_bytes": bound, "image_shape": shape, "read": fresh}
+        with Pipeline(
+            np.arange(100),
+            np.zeros(100, np.int32),
+            np.arange(num_images),
+            batch_size=32,
+            unlabeled_batch_size=32,
+            epoch=0,
+            steps_per_epoch=num_images // 32,
+            seed=0,
+            **options,
+        ) as batches:
+            yield from batches
+        with in_order(
+            split="train", indices=np.arange(num_images), batch_size=64, **options
+        ) as batches:
+            yield from batches
+
+    tracemalloc.start()
+    for _ in passes():
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Indices of the epoch are kept too, 28 bytes for each of 2 · num_images rows.
+    assert bound / 2 < peak < bound + 100 * num_images
 
 
 def test_depth_follows_the_memory_asked_for():

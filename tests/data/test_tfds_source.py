@@ -1,95 +1,15 @@
-"""tfds data sets, made here from an archive of Tiny ImageNet's layout."""
+"""tfds data sets, made by conftest.py from an archive of Tiny ImageNet's layout."""
 
-import io
-import json
 import pathlib
-import shutil
-import struct
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from PIL import Image
 
+from tests.data.conftest import PER_CLASS, VAL_PER_CLASS, WNIDS, expected
 from upsilon_jax.data import DataNotPrepared, load_source, records, tfds_source
 from upsilon_jax.data.builders import tiny_imagenet
-
-WNIDS = ["n03", "n01", "n02"]  # not sorted in the file
-PER_CLASS, VAL_PER_CLASS = 6, 3
-
-
-def jpeg(seed, mode="RGB"):
-    rng = np.random.default_rng(seed)
-    pixels = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).convert(mode).save(file, "JPEG")
-    return file.getvalue()
-
-
-def expected(data):
-    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-
-
-def make_archive(path):
-    """The official layout; returns {(split, id): (file, wnid)}."""
-    files, lines = {}, []
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("tiny-imagenet-200/wnids.txt", "\n".join(WNIDS))
-        archive.writestr("tiny-imagenet-200/test/images/test_0.JPEG", jpeg(999))
-        for c, wnid in enumerate(WNIDS):
-            for i in range(PER_CLASS):
-                mode = {0: "L", 1: "CMYK"}.get(i, "RGB")
-                data, name = jpeg(100 * c + i, mode), f"{wnid}_{i}"
-                folder = f"tiny-imagenet-200/train/{wnid}"
-                archive.writestr(f"{folder}/images/{name}.JPEG", data)
-                files["train", name] = data, wnid
-            archive.writestr(f"{folder}/{wnid}_boxes.txt", "x")
-            for i in range(VAL_PER_CLASS):
-                data, name = jpeg(100 * c + 50 + i), f"val_{i * 3 + c}"
-                archive.writestr(f"tiny-imagenet-200/val/images/{name}.JPEG", data)
-                lines.append(f"{name}.JPEG\t{wnid}\t0\t32\t44\t62")
-                files["validation", name] = data, wnid
-        archive.writestr("tiny-imagenet-200/val/val_annotations.txt", "\n".join(lines))
-    return files
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    """(data_dir with Tiny ImageNet as array_record, its files by id)."""
-    root = tmp_path_factory.mktemp("tfds")
-    manual = root / "manual"
-    manual.mkdir()
-    files = make_archive(manual / tiny_imagenet.ARCHIVE)
-    builder = tiny_imagenet.TinyImagenet(
-        data_dir=root / "array_record", file_format="array_record", archive_md5=None
-    )
-    builder.download_and_prepare(
-        download_config=tfds.download.DownloadConfig(manual_dir=manual)
-    )
-    return root, files
-
-
-@pytest.fixture
-def as_tfrecord(prepared, tmp_path):
-    """The same data set as tfrecord files in two shards, framed by hand."""
-    [builder] = tfds_source.find_prepared(("tiny_imagenet",), prepared[0]).values()
-    folder = tmp_path / "tiny_imagenet" / "1.0.0"
-    ignore = shutil.ignore_patterns("*.array_record*")
-    shutil.copytree(builder.data_path, folder, ignore=ignore)
-    info = json.loads((folder / "dataset_info.json").read_text())
-    info["fileFormat"] = "tfrecord"
-    for split in info["splits"]:
-        raw = list(records.random_access(builder, split["name"]))
-        parts = [raw[:4], raw[4:]]
-        split["shardLengths"] = [str(len(part)) for part in parts]
-        for i, part in enumerate(parts):
-            name = f"tiny_imagenet-{split['name']}.tfrecord-{i:05d}-of-00002"
-            frames = [struct.pack("<QI", len(r), 0) + r + bytes(4) for r in part]
-            (folder / name).write_bytes(b"".join(frames))
-    (folder / "dataset_info.json").write_text(json.dumps(info))
-    return tmp_path
 
 
 def assert_same(a, b):

@@ -1,0 +1,163 @@
+"""`python -m upsilon_jax.data`: what it would do, does and prints."""
+
+import hashlib
+import socket
+
+import ml_collections
+import numpy as np
+import pytest
+
+from tests.data.conftest import make_archive
+from upsilon_jax.data import DataNotPrepared, load_source, prepare
+from upsilon_jax.data.builders import tiny_imagenet
+
+
+def test_nothing_to_do_for_data_that_is_not_of_tfds():
+    assert prepare.plan("digits") == [] == prepare.plan("folder")
+
+
+def test_ready_data_are_left_alone(prepared):
+    root, _ = prepared
+    [job] = prepare.plan("tiny_imagenet", str(root))
+    assert job.action == "nothing" and "ready in" in str(job)
+    prepare.prepare(job)
+
+
+def test_tfrecord_is_converted_into_the_sibling(prepared, as_tfrecord):
+    [job] = prepare.plan("tiny_imagenet", str(as_tfrecord))
+    assert job.action == "convert"
+    assert job.folder == as_tfrecord / "array_record" / "tiny_imagenet" / "1.0.0"
+    seen = []
+    prepare.prepare(job, progress=lambda items: (seen.append(r) or r for r in items))
+    assert len(seen) == 27
+    [again] = prepare.plan("tiny_imagenet", str(as_tfrecord))
+    assert again.action == "nothing"
+    streamed = load_source("tiny_imagenet", data_dir=str(as_tfrecord), in_memory=False)
+    whole = load_source("tiny_imagenet", data_dir=str(prepared[0]))
+    assert prepare.data_digest(streamed) == prepare.data_digest(whole)
+    np.testing.assert_array_equal(
+        np.load(job.folder / "labels-train.npy"), whole.train_labels
+    )
+
+
+def test_an_archive_in_the_manual_directory_needs_no_network(tmp_path, monkeypatch):
+    manual = tmp_path / "downloads" / "manual"
+    manual.mkdir(parents=True)
+    archive = manual / tiny_imagenet.ARCHIVE
+    make_archive(archive)
+    md5 = hashlib.md5(archive.read_bytes()).hexdigest()
+    monkeypatch.setattr(tiny_imagenet, "MD5", md5)
+    monkeypatch.setattr(socket, "create_connection", no_network)
+    [job] = prepare.plan("tiny_imagenet", str(tmp_path))
+    assert job.action == "download" and str(manual) in str(job)
+    prepare.prepare(job)
+    source = load_source("tiny_imagenet", data_dir=str(tmp_path))
+    assert np.bincount(source.train_labels).tolist() == [6, 6, 6]
+
+
+def no_network(address, **_):
+    raise OSError(f"no route to {address[0]}")
+
+
+def test_without_a_network_it_is_one_line_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(socket, "create_connection", no_network)
+    monkeypatch.setattr(prepare.urllib.request, "getproxies", dict)
+    [job] = prepare.plan("tiny_imagenet", str(tmp_path))
+    with pytest.raises(DataNotPrepared, match="cannot reach cs231n.stanford.edu"):
+        prepare.prepare(job)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "megabytes", "url"),
+    [
+        ("tiny_imagenet", ["248"], "http://cs231n.stanford.edu/tiny-imagenet-200.zip"),
+        ("cifar10", ["170"], "cifar-10-binary.tar.gz"),
+        ("cifar10_svhn", ["170", "1,576"], "train_32x32.mat"),
+        ("imagenet100", ["14,093"], "Imagenet64_val_npz.zip"),
+    ],
+)
+def test_a_plan_says_how_large_and_from_where(tmp_path, name, megabytes, url):
+    text = "\n".join(map(str, prepare.plan(name, str(tmp_path))))
+    assert url in text and str(tmp_path / "array_record") in text
+    for size in megabytes:
+        assert f"download {size} MB" in text
+    assert not list(tmp_path.iterdir())  # looking leaves nothing behind
+
+
+def test_the_digest_sees_every_pixel_and_label():
+    source = load_source("digits")
+    digest = prepare.data_digest(source)
+    pixels = {
+        s: source.read(s, np.arange(n)) for s, n in (("train", 1200), ("test", 597))
+    }
+    pixels["test"][596, 7, 7, 0] ^= 1
+    changed = source._replace(read=lambda split, indices: pixels[split][indices])
+    assert prepare.data_digest(changed) != digest
+    labels = source.test_labels.copy()
+    labels[0] += 1
+    assert prepare.data_digest(source._replace(test_labels=labels)) != digest
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """The command on a config that is made here."""
+    from upsilon_jax.data import __main__ as main
+
+    def call(*argv, **data):
+        def read_config(path, overrides):
+            config = ml_collections.ConfigDict({"seed": 0, "data": DIGITS})
+            config.data.update(data)
+            return config
+
+        monkeypatch.setattr(main, "read_config", read_config)
+        main.main(["some.py", *argv])
+
+    return call
+
+
+DIGITS = {
+    "name": "digits",
+    "data_dir": ml_collections.config_dict.placeholder(str),
+    "image_size": ml_collections.config_dict.placeholder(int),
+    "residency": "auto",
+    "id_classes": ("0", "1", "2", "3", "4", "5"),
+    "ood_classes": ("6", "7", "8", "9"),
+    "labels_per_class": 5,
+    "num_unlabeled": 400,
+    "mismatch": 0.5,
+    "valid_per_class": 0,
+    "ood_imbalance": 1.0,
+}
+
+
+def test_the_command_prints_the_split(command, capsys):
+    command()
+    out = capsys.readouterr().out
+    assert "1,200 train and 597 test images of 8×8×1" in out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    assert rows["0"] == ["5", "59", "67", "50", "34", "17", "0"]
+    assert rows["9"] == ["0", "0", "0", "25", "50", "75", "100"]
+    assert rows["total"] == ["30", "362", *["400"] * 5]
+    assert out.count("split digest") == 5
+
+
+def test_a_ratio_that_cannot_be_has_a_line(command, capsys):
+    command(num_unlabeled=600)
+    out = capsys.readouterr().out
+    assert "100 % mismatch: data.num_unlabeled=600" in out
+    assert "D_u 75 %" in out and "D_u 100 %" not in out
+
+
+def test_a_dry_run_only_talks(command, capsys, tmp_path):
+    command("--dry-run", name="tiny_imagenet", data_dir=str(tmp_path))
+    assert "download 248 MB" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_are_one_line_and_exit_2(command, capsys):
+    with pytest.raises(SystemExit) as error:
+        command(id_classes=("zero", "1"))
+    assert error.value.code == 2
+    err = capsys.readouterr().err
+    assert "data.id_classes: no class 'zero'" in err and err.count("\n") == 1

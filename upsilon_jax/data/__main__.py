@@ -1,0 +1,133 @@
+"""Prepares the data of a config, checks them and shows the split.
+
+    python -m upsilon_jax.data configs/tin.py [--dry-run] [--config.data.data_dir=DIR]
+
+`--dry-run` says what would be downloaded, how large it is and where it comes from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import tqdm
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from upsilon_jax import run
+from upsilon_jax.config import validate
+from upsilon_jax.data import prepare
+from upsilon_jax.data.source import Source
+from upsilon_jax.data.splits import digest, relabel
+from upsilon_jax.types import Splits
+
+RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper
+
+
+def main(argv: Sequence[str]) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m upsilon_jax.data", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("config", help="FILE.py or FILE.py:METHOD")
+    parser.add_argument("--dry-run", action="store_true", help="say what is to be done")
+    options, overrides = parser.parse_known_args(argv)
+    try:
+        config = read_config(options.config, overrides)
+        jobs = prepare.plan(config.data.name, config.data.data_dir)
+        print("\n".join(map(str, jobs)) or f"{config.data.name}: nothing to prepare")
+        if options.dry_run:
+            return
+        for job in jobs:
+            prepare.prepare(job, progress=_bar(f"{job.name}: {job.action}", " records"))
+        report(config, run.open_source(config))
+    except (ValueError, OSError, AttributeError, KeyError, flags.Error) as error:
+        parser.exit(2, f"{parser.prog}: {_one_line(error)}\n")
+
+
+def read_config(path: str, overrides: Sequence[str]) -> ConfigDict:
+    """The config of a file, with `--config.x.y=value` applied, validated."""
+    values = flags.FlagValues()
+    holder = config_flags.DEFINE_config_file("config", flag_values=values)
+    rest = values(["data", f"--config={path}", *overrides])[1:]
+    if rest:
+        raise ValueError(f"unexpected {rest[0]!r}")
+    validate(holder.value)
+    return holder.value
+
+
+def report(config: ConfigDict, source: Source) -> None:
+    """Prints what the source is, and its split at every ratio."""
+    height, width, channels = source.image_shape
+    print(
+        f"\n{source.name}: {len(source.train_labels):,} train and "
+        f"{len(source.test_labels):,} test images of {height}×{width}×{channels}, "
+        f"{len(source.class_names)} classes"
+    )
+    for note in source.notes:
+        print(note)
+    for path, reason in source.skipped:
+        print(f"left out: {path}: {reason}")
+    own = run.draw_splits(config, source)[0]  # fails if the config asks too much
+    bar = _bar("checking", " batches")
+    print(f"data digest {prepare.data_digest(source, progress=bar)}")
+    splits = {"all": own} if source.has_unlabeled else dict(_at_ratios(config, source))
+    print("\n" + "\n".join(table(source, splits)))
+    for name, split in splits.items():
+        print(f"split digest {name:>5}: {digest(split)}")
+
+
+def table(source: Source, splits: dict[str, Splits]) -> list[str]:
+    """Lines with the images of each class: labeled, test, and unlabeled per ratio."""
+    first = next(iter(splits.values()))  # labeled and test images are those of all
+    classes = first.classes
+    count = lambda labels: np.bincount(
+        _positions(source, labels, classes), minlength=len(classes) + 1
+    )
+    columns = {
+        "labeled": count(source.train_labels[first.labeled]),
+        "test": count(source.test_labels[first.test]),
+    }
+    for name, split in splits.items():
+        columns[f"D_u {name}"] = count(source.train_labels[split.unlabeled])
+    width = max(len(name) for name in (*classes, "class not known"))
+    rows = [*classes, "class not known"] if source.has_unlabeled else [*classes]
+    line = lambda name, cells: f"{name:{width}}" + "".join(f"{c:>12}" for c in cells)
+    return [
+        line("class", columns),
+        *(line(name, [c[i] for c in columns.values()]) for i, name in enumerate(rows)),
+        line("total", [c.sum() for c in columns.values()]),
+    ]
+
+
+def _positions(source: Source, labels, classes) -> np.ndarray:
+    positions = relabel(labels, source.class_names, classes)
+    return np.where(positions < 0, len(classes), positions)
+
+
+def _at_ratios(config: ConfigDict, source: Source):
+    for ratio in sorted({*RATIOS, config.data.mismatch}):
+        changed = config.copy_and_resolve_references()
+        changed.data.mismatch = ratio
+        try:
+            yield f"{100 * ratio:g} %", run.draw_splits(changed, source)[0]
+        except ValueError as error:  # small data sets cannot have every ratio
+            print(f"{100 * ratio:g} % mismatch: {error}")
+
+
+def _one_line(error: BaseException) -> str:
+    """Its words; ml_collections wraps one exception into the other."""
+    while len(error.args) == 1 and isinstance(error.args[0], BaseException):
+        error = error.args[0]
+    words = error.args[0] if isinstance(error, KeyError | AttributeError) else error
+    return " ".join(str(words).split())
+
+
+def _bar(text: str, unit: str):
+    return lambda items: tqdm.tqdm(items, desc=text, unit=unit, disable=None)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,47 @@
+"""Settings for one's own data, chosen from its size in the paper's proportions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_BATCH_SIZE = 128  # the paper's
+_TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
+_EPOCHS = (20, 400)  # fewest and most
+_PRETRAIN_SHARE = 8  # E_pt = 50 of 400 epochs
+_CLUSTERS = (2, 20)
+
+
+class Defaults(NamedTuple):
+    """Values of the config fields of the same names."""
+
+    batch_size: int
+    epochs: int
+    pretrain_epochs: int
+    num_clusters: int
+
+
+def suggest(num_labeled: int, num_unlabeled: int, num_classes: int) -> Defaults:
+    """Settings for so many images and classes.
+
+    Batches are the paper's 128, or the largest power of two that both sets fill. K is
+    two thirds of the classes, as in the paper's 4 for 6, and at most its 20.
+    """
+    if min(num_labeled, num_unlabeled, num_classes) < 1:
+        raise ValueError(
+            f"{num_labeled} labeled and {num_unlabeled} unlabeled images of "
+            f"{num_classes} classes: there must be some of each"
+        )
+    smaller = min(_BATCH_SIZE, num_labeled, num_unlabeled)
+    batch_size = 2 ** (smaller.bit_length() - 1)
+    steps_per_epoch = -(-num_unlabeled // batch_size)
+    epochs = _clip(round(_TOTAL_STEPS / steps_per_epoch), _EPOCHS)
+    return Defaults(
+        batch_size=batch_size,
+        epochs=epochs,
+        pretrain_epochs=max(epochs // _PRETRAIN_SHARE, 1),
+        num_clusters=_clip(round(2 * num_classes / 3), _CLUSTERS),
+    )
+
+
+def _clip(value: int, bounds: tuple[int, int]) -> int:
+    return min(max(value, bounds[0]), bounds[1])
