@@ -1,0 +1,85 @@
+"""The training step of every method whose state is a `PseudoLabels`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
+from upsilon_jax.types import Aux, PseudoLabels
+
+NORMALIZE = ("unlabeled", "selected")
+PSEUDO_BATCHES = ("selected", "masked")
+
+
+def none_selected(key, params, num_unlabeled: int, hidden=None) -> PseudoLabels:
+    """The `init` of offline pseudo-labeling: P = ∅ until the first refresh."""
+    return PseudoLabels(
+        label=jnp.full(num_unlabeled, -1, jnp.int32),
+        weight=jnp.zeros(num_unlabeled, jnp.float32),
+    )
+
+
+def pseudo_label_loss(
+    *,
+    loss_weight: float = 1.0,
+    ramp_steps: int = 0,
+    start_steps: int = 0,
+    normalize: str = "unlabeled",
+    pseudo_batches: str = "selected",
+) -> Callable:
+    """L = mean CE(z_l, y_l) + λ(t) · L_u over M unlabeled rows with weights w_i.
+
+        normalize      batches drawn from all of D_u      batches drawn from P
+        "unlabeled"    Σ w_i CE_i / M                     s · mean(w_i CE_i)
+        "selected"     Σ w_i CE_i / #{i: w_i > 0}         mean(w_i CE_i)
+
+    with s = |P| / |D_u|. The two entries of a row have the same expectation (the
+    second row up to the ratio estimate), so "selected" batches spend no computation on
+    images that carry no loss and leave the objective as it is.
+
+    Args:
+      loss_weight: λ after the ramp.
+      ramp_steps: length of the ramp λ(t), 0 for none.
+      start_steps: the step from which the ramp counts.
+      normalize: "unlabeled" or "selected".
+      pseudo_batches: "masked" for batches drawn from all of D_u, "selected" from P.
+
+    Returns:
+      A `Method.loss`. One forward over labeled and unlabeled rows updates BatchNorm.
+    """
+    if normalize not in NORMALIZE:
+        raise ValueError(f"normalize={normalize!r}: not one of {NORMALIZE}")
+    if pseudo_batches not in PSEUDO_BATCHES:
+        raise ValueError(f"pseudo_batches={pseudo_batches!r}: not in {PSEUDO_BATCHES}")
+
+    def loss(forward, params, state, batch, key):
+        num_labeled = batch.label.shape[0]
+        images = jnp.concatenate([batch.image[0], batch.views[0]])
+        outputs, stats = forward(params, state.stats, images, key, True)
+        logits = outputs["logits"]
+        labeled = jnp.mean(cross_entropy(logits[:num_labeled], batch.label))
+
+        label = state.method.label[batch.index]
+        weight = state.method.weight[batch.index]
+        per_row = cross_entropy(logits[num_labeled:], label)
+        unlabeled = _normalized(weight, per_row, state.method.weight > 0)
+
+        ramp = sigmoid_ramp(state.step - start_steps, ramp_steps)
+        total = labeled + loss_weight * ramp * unlabeled
+        metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
+        return total, Aux(stats, state.method, metrics)
+
+    def _normalized(weight, per_row, selected) -> jax.Array:
+        if normalize == "selected":
+            # Weights other than 0 and 1 (re-weighting) must not cancel out.
+            chosen = (weight > 0).astype(weight.dtype)
+            return weighted_mean(weight * per_row, chosen)
+        scale = jnp.mean(selected, dtype=weight.dtype)
+        return (scale if pseudo_batches == "selected" else 1) * jnp.mean(
+            weight * per_row
+        )
+
+    return loss
