@@ -1,0 +1,76 @@
+"""Π-Model (Laine & Aila 2017, §2.1), and the consistency loss Mean Teacher shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, squared_error
+from upsilon_jax.methods.base import Method
+from upsilon_jax.types import Aux, Head
+
+
+def consistency_loss(
+    teacher: Callable, *, loss_weight: float, ramp_steps: int
+) -> Callable:
+    """L = mean CE(z_l, y_l) + w(t) · mean_i mean_c (p_a - p_b)².
+
+    p_a [M, C] is the student's softmax on one view of an unlabeled image, p_b [M, C]
+    the teacher's on another, without gradient. The student's forward over labeled and
+    unlabeled rows updates BatchNorm; the teacher's uses the statistics of its batch
+    and updates nothing (Oliver et al. 2018).
+
+    Args:
+      teacher: (params, state) -> parameters of the teacher.
+      loss_weight: w after the ramp.
+      ramp_steps: length of the ramp w(t).
+    """
+
+    def loss(forward, params, state, batch, key):
+        images = jnp.concatenate([batch.image[0], batch.views[0]])
+        outputs, stats = forward(params, state.stats, images, key, True)
+        z_l, z_a = jnp.split(outputs["logits"], [batch.label.shape[0]])
+        labeled = jnp.mean(cross_entropy(z_l, batch.label))
+
+        fixed = jax.lax.stop_gradient(teacher(params, state))
+        key_b = jax.random.fold_in(key, 1)
+        other, _ = forward(fixed, state.stats, batch.views[1], key_b, True)
+        p_a, p_b = jax.nn.softmax(z_a), jax.nn.softmax(other["logits"])
+        unlabeled = jnp.mean(squared_error(p_a, p_b))
+
+        ramp = sigmoid_ramp(state.step, ramp_steps)
+        total = labeled + loss_weight * ramp * unlabeled
+        metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
+        return total, Aux(stats, state.method, metrics)
+
+    return loss
+
+
+def pi_model(
+    num_classes: int,
+    *,
+    loss_weight: float = 20.0,
+    ramp_steps: int = 25_120,
+) -> Method:
+    """Two random views of an unlabeled image should get the same softmax.
+
+    The teacher is the student itself. Weight and ramp are those of Oliver et al. 2018;
+    the paper gives none [inferred].
+
+    Args:
+      num_classes: C.
+      loss_weight: w_max.
+      ramp_steps: 40 % of training; the default is that of 400 epochs of 157 steps.
+    """
+    return Method(
+        loss=consistency_loss(
+            lambda params, state: params,
+            loss_weight=loss_weight,
+            ramp_steps=ramp_steps,
+        ),
+        heads={"logits": Head(num_classes)},
+        views=("strong", "weak"),
+        labeled_views=("strong",),
+    )
