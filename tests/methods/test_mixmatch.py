@@ -1,0 +1,99 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests.methods.tiny import assert_close, gradient, predict, quick_jit, setting
+from upsilon_jax.methods.baseline import baseline
+from upsilon_jax.methods.mixmatch import mixmatch
+
+C = 5
+
+
+def mixture(method, step=0):
+    """The mixed images, (loss, Aux), and the setting they came from."""
+    forward, state, batch = setting(method, num_classes=C, step=step)
+
+    @quick_jit
+    def run(state, batch):
+        seen = []
+
+        def spy(params, stats, images, key, train):
+            seen.append(images)
+            return forward(params, stats, images, key, train)
+
+        result = method.loss(spy, state.params, state, batch, jax.random.key(0))
+        return seen[1], result
+
+    mixed, result = run(state, batch)
+    return np.asarray(mixed), result, (forward, state, batch)
+
+
+def test_without_mixing_and_weight_it_is_the_baseline():
+    method = mixmatch(C, alpha=0.0, loss_weight=0.0)
+    forward, state, batch = setting(method, num_classes=C)
+    total, _, grads = gradient(method, forward, state, batch)
+    want_total, _, want = gradient(baseline(C), forward, state, batch)
+    np.testing.assert_allclose(total, want_total, rtol=1e-6)
+    assert_close(grads, want)
+
+
+def test_without_mixing_the_loss_is_that_of_its_definition():
+    method = mixmatch(C, alpha=0.0, loss_weight=75.0, ramp_steps=100)
+    mixed, (total, aux), (forward, state, batch) = mixture(method, step=50)
+    prob = [
+        np.asarray(jax.nn.softmax(predict(forward, state, v)["logits"]))
+        for v in batch.views
+    ]
+    q = np.mean(prob, axis=0) ** 2
+    q /= q.sum(1, keepdims=True)
+    want = np.mean((np.concatenate(prob) - np.concatenate([q, q])) ** 2)
+    np.testing.assert_allclose(aux.metrics["unlabeled_loss"], want, rtol=1e-4)
+    weighted = aux.metrics["labeled_loss"] + 75 * 0.5 * want
+    np.testing.assert_allclose(total, weighted, rtol=1e-4)
+    np.testing.assert_array_equal(mixed[:8], batch.image[0])
+
+
+def test_rows_mix_across_the_joint_batch_each_with_its_own_weight():
+    images, _, (_, _, batch) = mixture(mixmatch(C))
+    rows = np.concatenate([batch.image[0], batch.views[0], batch.views[1]])
+    rows = rows.reshape(24, -1).astype(np.float64)
+    mixed, partners, weights = images.reshape(24, -1), [], []
+    for i in range(24):
+        # mixed_i - x_i = (1 - λ)(x_j - x_i): find the j that fits.
+        fits = []
+        for j in range(24):
+            d, e = rows[j] - rows[i], mixed[i] - rows[i]
+            share = d @ e / (d @ d) if j != i else 0.0
+            fits.append((np.abs(e - share * d).max(), j, 1 - share))
+        error, j, weight = min(fits)
+        assert error < 1e-5
+        if weight < 1 - 1e-6:  # else the partner cannot be told
+            partners.append((i, j))
+            weights.append(weight)
+    assert min(weights) >= 0.5 and np.std(weights) > 0.01
+    assert any((i < 8) != (j < 8) for i, j in partners)
+    assert len({j for _, j in partners}) == len(partners)  # a permutation
+
+
+def test_targets_carry_no_gradient():
+    method = mixmatch(C, alpha=0.0, loss_weight=1.0, ramp_steps=0)
+    forward, state, batch = setting(method, num_classes=C)
+    _, _, grads = gradient(method, forward, state, batch)
+    views = jnp.concatenate([batch.views[0], batch.views[1]])
+    prob = lambda params: jax.nn.softmax(
+        forward(params, (), views, None, True)[0]["logits"]
+    )
+    q = jnp.mean(prob(state.params).reshape(2, 8, C), axis=0) ** 2
+    q /= jnp.sum(q, axis=1, keepdims=True)
+
+    def fixed_targets(params):
+        supervised = baseline(C).loss(forward, params, state, batch, None)[0]
+        return supervised + jnp.mean((prob(params) - jnp.concatenate([q, q])) ** 2)
+
+    want = quick_jit(jax.grad(fixed_targets))(state.params)
+    assert_close(grads, want)
+
+
+def test_the_ramp_is_linear_and_starts_at_zero():
+    _, (total, aux), _ = mixture(mixmatch(C), step=0)
+    np.testing.assert_array_equal(total, aux.metrics["labeled_loss"])
