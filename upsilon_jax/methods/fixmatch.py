@@ -1,0 +1,62 @@
+"""FixMatch (Sohn et al. 2020, §2)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from upsilon_jax.kernels.losses import cross_entropy
+from upsilon_jax.methods.base import Method
+from upsilon_jax.types import Aux, Head
+
+
+def fixmatch(
+    num_classes: int,
+    *,
+    threshold: float = 0.95,
+    loss_weight: float = 1.0,
+) -> Method:
+    """The label of a confident weak view supervises the strong view.
+
+        q = softmax(z(weak)) [M, C], no gradient;  ŷ = argmax q
+        L = mean CE(z_l, y_l) + λ_u · (1/M) Σ_i 1[max q_i ≥ τ] CE(z(strong_i), ŷ_i)
+
+    The mean is over all M rows, not over the confident ones. Labeled, strong and weak
+    rows pass in one forward, which updates BatchNorm. The paper takes as many unlabeled
+    as labeled rows (μ = 1) and one augmentation for both views.
+
+    Args:
+      num_classes: C.
+      threshold: τ; a confidence of exactly τ counts, unlike in pseudo-labeling.
+      loss_weight: λ_u.
+    """
+
+    def loss(forward, params, state, batch, key):
+        strong, weak = batch.views
+        images = jnp.concatenate([batch.image[0], strong, weak])
+        outputs, stats = forward(params, state.stats, images, key, True)
+        num_labeled, num_unlabeled = batch.label.shape[0], batch.index.shape[0]
+        z_l, z_strong, z_weak = jnp.split(
+            outputs["logits"], [num_labeled, num_labeled + num_unlabeled]
+        )
+        labeled = jnp.mean(cross_entropy(z_l, batch.label))
+
+        q = jax.nn.softmax(jax.lax.stop_gradient(z_weak))
+        confident = (jnp.max(q, axis=1) >= threshold).astype(q.dtype)
+        per_row = cross_entropy(z_strong, jnp.argmax(q, axis=1))
+        unlabeled = jnp.mean(confident * per_row)
+
+        metrics = {
+            "labeled_loss": labeled,
+            "unlabeled_loss": unlabeled,
+            "confident": jnp.mean(confident),
+        }
+        total = labeled + loss_weight * unlabeled
+        return total, Aux(stats, state.method, metrics)
+
+    return Method(
+        loss=loss,
+        heads={"logits": Head(num_classes)},
+        views=("strong", "weak"),
+        labeled_views=("strong",),
+    )
