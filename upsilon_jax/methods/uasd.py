@@ -1,0 +1,118 @@
+"""UASD, uncertainty-aware self-distillation (Chen et al. 2020)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from upsilon_jax.kernels.losses import (
+    cross_entropy,
+    sigmoid_ramp,
+    soft_cross_entropy,
+    weighted_mean,
+)
+from upsilon_jax.methods.base import Method
+from upsilon_jax.types import Aux, Head
+
+
+class Bank(NamedTuple):
+    """All past predictions, and the confidence that tells ID from OOD."""
+
+    total: jax.Array  # [N, C] float32, sum of softmax outputs; a row sums to its visits
+    threshold: jax.Array  # [] float32, τ
+    refreshes: jax.Array  # [] int32, how many are averaged in τ
+
+
+def uasd(
+    num_classes: int,
+    *,
+    initial_threshold: float = 0.9,
+    loss_weight: float = 1.0,
+    start_steps: int = 12_560,
+    ramp_steps: int = 25_120,
+) -> Method:
+    """Distils the average of an image's past predictions, if that is confident.
+
+        q_i = S_i / visits_i [C];   keep_i = 1[max_c q_ic ≥ τ]
+        L = mean CE(z_l, y_l) + w(t) · Σ keep_i CE(z_i, q_i) / Σ keep_i
+        S_i ← S_i + softmax(z_i)                         after the step; a sum, no decay
+
+    with w = 0 before t₀.
+
+    One forward over labeled and unlabeled rows updates BatchNorm and gives the
+    predictions that enter S. An image without a visit is not kept; no image kept gives
+    no loss.
+
+    τ is the mean confidence on the validation images. Differs from the authors' code:
+    there, validation images pass through the training forward (a leak into BatchNorm)
+    and have a row in S; here they are predicted at every refresh with the running
+    statistics, and τ is the mean over refreshes of mean max_c f_c. Averaging
+    confidences instead of predictions can only make τ larger (Jensen). Without
+    validation images τ stays at `initial_threshold` [inferred]. Labeled images have no
+    row in S either: their target is their label.
+
+    Args:
+      num_classes: C.
+      initial_threshold: τ before the first refresh.
+      loss_weight: w after the ramp.
+      start_steps: t₀; 20 % of training.
+      ramp_steps: end of the ramp, counted from step 0; 40 % of training. Both defaults
+        are those of 400 epochs of 157 steps.
+    """
+
+    def init(key, params, num_unlabeled, hidden=None):
+        return Bank(
+            total=jnp.zeros((num_unlabeled, num_classes), jnp.float32),
+            threshold=jnp.asarray(initial_threshold, jnp.float32),
+            refreshes=jnp.zeros((), jnp.int32),
+        )
+
+    def loss(forward, params, state, batch, key):
+        images = jnp.concatenate([batch.image[0], batch.views[0]])
+        outputs, stats = forward(params, state.stats, images, key, True)
+        z_l, z_u = jnp.split(outputs["logits"], [batch.label.shape[0]])
+        labeled = jnp.mean(cross_entropy(z_l, batch.label))
+
+        bank = state.method
+        past = bank.total[batch.index]
+        visits = jnp.sum(past, axis=1)
+        q = past / jnp.maximum(visits, 1)[:, None]
+        keep = (jnp.max(q, axis=1) >= bank.threshold) & (visits > 0)
+        keep = keep.astype(q.dtype)
+        unlabeled = weighted_mean(soft_cross_entropy(z_u, q), keep)
+
+        started = state.step >= start_steps
+        ramp = jnp.where(started, sigmoid_ramp(state.step, ramp_steps), 0)
+        prob = jax.nn.softmax(jax.lax.stop_gradient(z_u)).astype(q.dtype)
+        bank = bank._replace(total=bank.total.at[batch.index].add(prob))
+        metrics = {
+            "labeled_loss": labeled,
+            "unlabeled_loss": unlabeled,
+            "kept": jnp.mean(keep),
+            "threshold": bank.threshold,
+        }
+        return labeled + loss_weight * ramp * unlabeled, Aux(stats, bank, metrics)
+
+    def refresh(state, outputs, where, key):
+        bank, logits = state.method, outputs.valid["logits"]
+        if logits.shape[0] == 0:
+            return bank
+        confidence = jnp.mean(jnp.max(jax.nn.softmax(logits), axis=1))
+        k = bank.refreshes.astype(jnp.float32)
+        threshold = (k * bank.threshold + confidence) / (k + 1)
+        return bank._replace(
+            threshold=threshold.astype(bank.threshold.dtype),
+            refreshes=bank.refreshes + 1,
+        )
+
+    return Method(
+        loss=loss,
+        heads={"logits": Head(num_classes)},
+        init=init,
+        refresh=refresh,
+        refresh_epochs=1,
+        views=("strong",),
+        labeled_views=("strong",),
+    )
