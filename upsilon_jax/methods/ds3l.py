@@ -1,0 +1,124 @@
+"""DS3L, safe semi-supervised learning by bilevel optimisation (Guo et al. 2020)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from upsilon_jax.kernels.bilevel import meta_gradient
+from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
+from upsilon_jax.methods.base import Method
+from upsilon_jax.types import Aux, Head
+
+
+class WeightNet(NamedTuple):
+    """The parameters α of the weight net, and their optimizer."""
+
+    params: dict[str, jax.Array]
+    opt: Any
+
+
+def sample_weight(alpha: dict[str, jax.Array], prob: jax.Array) -> jax.Array:
+    """w(x; α) = sigmoid(W₂ relu(W₁ f(x) + b₁) + b₂) in (0, 1), [M, C] -> [M]."""
+    hidden = jax.nn.relu(prob @ alpha["kernel_1"] + alpha["bias_1"][None, :])
+    return jax.nn.sigmoid(hidden @ alpha["kernel_2"] + alpha["bias_2"][None, :])[:, 0]
+
+
+def ds3l(
+    num_classes: int,
+    *,
+    threshold: float = 0.95,
+    meta_learning_rate: float = 1e-3,
+    weight_learning_rate: float = 6e-5,
+    num_hidden: int = 100,
+    loss_weight: float = 1.0,
+    ramp_steps: int = 25_120,
+) -> Method:
+    """Learns a weight per unlabeled image such that a step helps the labeled loss.
+
+        u_i = 1[max f(x_i) > τ] CE(z_i, argmax f(x_i))            PL as the base
+        ℓ(θ, α) = mean CE(z_l, y_l) + γ(t) · Σ w_i u_i / Σ w_i,   w_i = w(f(x_i); α)
+        adapt:  θ̂ = θ - η ∇_θ ℓ(θ, α)                             plain SGD, graph kept
+                α ← Adam step on mean CE(net_θ̂(x_l), y_l)         the same labeled rows
+        loss:   ℓ(θ, α) with w without gradient
+
+    Σ w runs over all M rows. As published, f(x_i) at the weight net's input keeps its
+    gradient in the inner step. Only the forward pass of `loss` updates BatchNorm. PL as
+    the base is the paper's choice (§5.2); its weight 1, τ, the ramp, and the weight
+    net's initial values (Glorot normal) are [inferred].
+
+    Args:
+      num_classes: C.
+      threshold: τ.
+      meta_learning_rate: η.
+      weight_learning_rate: of α.
+      num_hidden: hidden units of the weight net.
+      loss_weight: γ after the ramp.
+      ramp_steps: 40 % of training; the default is that of 400 epochs of 157 steps.
+    """
+    optimizer = optax.adam(weight_learning_rate)
+
+    def init(key, params, num_unlabeled, hidden=None):
+        key_1, key_2 = jax.random.split(key)
+        glorot = lambda key, *shape: (
+            math.sqrt(2 / sum(shape)) * jax.random.normal(key, shape, jnp.float32)
+        )
+        alpha = {
+            "kernel_1": glorot(key_1, num_classes, num_hidden),
+            "bias_1": jnp.zeros(num_hidden, jnp.float32),
+            "kernel_2": glorot(key_2, num_hidden, 1),
+            "bias_2": jnp.zeros(1, jnp.float32),
+        }
+        return WeightNet(alpha, optimizer.init(alpha))
+
+    def objective(forward, params, state, batch, key, weigh):
+        images = jnp.concatenate([batch.image[0], batch.views[0]])
+        outputs, stats = forward(params, state.stats, images, key, True)
+        z_l, z_u = jnp.split(outputs["logits"], [batch.label.shape[0]])
+        labeled = jnp.mean(cross_entropy(z_l, batch.label))
+        prob = jax.nn.softmax(z_u)
+        confident = (jnp.max(prob, axis=1) > threshold).astype(prob.dtype)
+        per_row = confident * cross_entropy(z_u, jnp.argmax(prob, axis=1))
+        weight = weigh(prob)
+        unlabeled = weighted_mean(per_row, weight)
+        total = labeled + loss_weight * sigmoid_ramp(state.step, ramp_steps) * unlabeled
+        metrics = {
+            "labeled_loss": labeled,
+            "unlabeled_loss": unlabeled,
+            "confident": jnp.mean(confident),
+            "weight": jnp.mean(weight),
+        }
+        return total, Aux(stats, state.method, metrics)
+
+    def adapt(forward, state, batch, key):
+        alpha, opt = state.method
+
+        def inner(params, alpha):
+            weigh = lambda prob: sample_weight(alpha, prob)
+            return objective(forward, params, state, batch, key, weigh)[0]
+
+        def outer(params):
+            outputs, _ = forward(params, state.stats, batch.image[0], key, True)
+            return jnp.mean(cross_entropy(outputs["logits"], batch.label))
+
+        gradient = meta_gradient(inner, outer, state.params, alpha, meta_learning_rate)
+        updates, opt = optimizer.update(gradient, opt, alpha)
+        return WeightNet(optax.apply_updates(alpha, updates), opt)
+
+    def loss(forward, params, state, batch, key):
+        alpha = state.method.params
+        weigh = lambda prob: jax.lax.stop_gradient(sample_weight(alpha, prob))
+        return objective(forward, params, state, batch, key, weigh)
+
+    return Method(
+        loss=loss,
+        heads={"logits": Head(num_classes)},
+        init=init,
+        adapt=adapt,
+        views=("strong",),
+        labeled_views=("strong",),
+    )
