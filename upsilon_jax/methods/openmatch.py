@@ -1,0 +1,114 @@
+"""OpenMatch (Saito et al. 2021)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from upsilon_jax.kernels.losses import (
+    cross_entropy,
+    detector_consistency,
+    detector_entropy,
+    one_vs_all,
+    weighted_mean,
+)
+from upsilon_jax.methods.base import Method
+from upsilon_jax.types import Aux, Head
+
+# A detector says "is not" above this probability.
+_UNDECIDED = 0.5
+
+
+def openmatch(
+    num_classes: int,
+    *,
+    ova_weight: float = 1.0,
+    entropy_weight: float = 0.1,
+    consistency_weight: float = 0.5,
+    threshold: float = 0.0,
+    start_steps: int = 1_570,
+) -> Method:
+    """C one-vs-all detectors beside the classifier; FixMatch on what they call ID.
+
+    Heads: z [., C], and o [., 2, C] without bias, p = softmax over the axis of size 2;
+    p[:, 1, j] is "is class j". With two views a, b of every labeled and unlabeled image
+
+        L = L_x + L_ova + 0.1 L_oem + λ L_socr + L_fix
+        L_x, L_ova  mean over the 2B labeled rows of CE and of `one_vs_all`
+        L_oem       mean over the 2M unlabeled rows of `detector_entropy`
+        L_socr      mean over the M images of Σ (p_a - p_b)²; both sides have gradient
+        L_fix       mean over inliers of 1[max f(b) ≥ τ] CE(z(a), argmax f(b)); b has
+                    no gradient; 0 before `start_steps`, or without inliers
+
+    At a refresh the EMA network predicts D_u, and an image is an inlier if
+    p[0, argmax z] < 1/2. All 2B + 2M rows pass in one forward, which updates BatchNorm.
+    Differs from the authors' code: L_fix uses the inliers among the same M images and
+    the same two views, where theirs draws a second batch from the inliers and runs a
+    second forward; with one augmentation for all views, as in the paper, the term has
+    the same expectation, and too few inliers for a batch is no special case. The 1e-8
+    inside their logarithms is not needed: these are log-softmaxes.
+
+    Args:
+      num_classes: C.
+      ova_weight: of L_ova.
+      entropy_weight: of L_oem.
+      consistency_weight: λ of L_socr; 0.5 for CIFAR-10, 1 for CIFAR-100.
+      threshold: τ of L_fix.
+      start_steps: when L_fix begins; the default is 10 epochs of 157 steps.
+    """
+
+    def init(key, params, num_unlabeled, hidden=None):
+        return jnp.zeros(num_unlabeled, jnp.float32)  # [N], 1 for an inlier
+
+    def loss(forward, params, state, batch, key):
+        num_labeled, num_unlabeled = batch.label.shape[0], batch.index.shape[0]
+        images = jnp.concatenate([*batch.image, *batch.views])
+        outputs, stats = forward(params, state.stats, images, key, True)
+        cuts = [2 * num_labeled, 2 * num_labeled + num_unlabeled]
+        z_l, z_a, z_b = jnp.split(outputs["logits"], cuts)
+        o_l, o_a, o_b = jnp.split(outputs["open"], cuts)
+        label = jnp.concatenate([batch.label, batch.label])
+
+        labeled = jnp.mean(cross_entropy(z_l, label))
+        ova = jnp.mean(one_vs_all(o_l, label))
+        oem = jnp.mean(jnp.stack([detector_entropy(o_a), detector_entropy(o_b)]))
+        socr = jnp.mean(detector_consistency(o_a, o_b))
+
+        q = jax.nn.softmax(jax.lax.stop_gradient(z_b))
+        confident = (jnp.max(q, axis=1) >= threshold).astype(q.dtype)
+        per_row = confident * cross_entropy(z_a, jnp.argmax(q, axis=1))
+        inlier = state.method[batch.index]
+        started = state.step >= start_steps
+        fix = jnp.where(started, weighted_mean(per_row, inlier), 0)
+
+        total = labeled + ova_weight * ova + entropy_weight * oem
+        total += consistency_weight * socr + fix
+        metrics = {
+            "labeled_loss": labeled,
+            "ova_loss": ova,
+            "entropy_loss": oem,
+            "consistency_loss": socr,
+            "unlabeled_loss": fix,
+            "inliers": jnp.mean(state.method),
+        }
+        return total, Aux(stats, state.method, metrics)
+
+    def refresh(state, outputs, where, key):
+        best = jnp.argmax(outputs.unlabeled["logits"], axis=1)
+        outlier = jax.nn.softmax(outputs.unlabeled["open"], axis=1)[:, 0]
+        outlier = jnp.take_along_axis(outlier, best[:, None], axis=1)[:, 0]
+        return (where & (outlier < _UNDECIDED)).astype(state.method.dtype)
+
+    return Method(
+        loss=loss,
+        heads={
+            "logits": Head(num_classes),
+            "open": Head((2, num_classes), bias=False),
+        },
+        init=init,
+        refresh=refresh,
+        refresh_with="ema",
+        refresh_epochs=1,
+        views=("strong", "weak"),
+        labeled_views=("strong", "strong"),
+    )
