@@ -1,0 +1,125 @@
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from upsilon_jax.checkpoint import Checkpoints, WorkdirError, locked, tree_digest
+
+
+def state(seed):
+    values = jax.random.normal(jax.random.key(seed), (64, 32))
+    return {"params": values, "step": jnp.full((), seed, jnp.int32), "none": ()}
+
+
+def save_steps(workdir, steps, keep=5):
+    checkpoints = Checkpoints(workdir, keep=keep)
+    for step in steps:
+        checkpoints.save(step, state(step), {"history": [step]})
+    checkpoints.close()
+
+
+def restore(workdir):
+    checkpoints = Checkpoints(workdir, keep=5)
+    try:
+        return checkpoints.restore(state(0))
+    finally:
+        checkpoints.close()
+
+
+def largest_file(folder: pathlib.Path) -> pathlib.Path:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return max(files, key=lambda path: path.stat().st_size)
+
+
+def test_a_saved_state_comes_back_bit_for_bit(tmp_path):
+    save_steps(tmp_path, [3, 7])
+    checkpoint, complaints = restore(tmp_path)
+    assert (checkpoint.number, checkpoint.record) == (7, {"history": [7]})
+    assert tree_digest(checkpoint.state) == tree_digest(state(7))
+    assert not complaints
+
+
+def test_nothing_saved_is_no_error(tmp_path):
+    assert restore(tmp_path) == (None, [])
+
+
+def test_only_the_newest_are_kept(tmp_path):
+    save_steps(tmp_path, [1, 2, 3, 4], keep=2)
+    kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert kept == ["3", "4"]
+
+
+def flip_a_bit(folder):
+    path = largest_file(folder / "state")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncate(folder):
+    path = largest_file(folder / "state")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(folder):
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+
+
+def lose_the_record(folder):
+    for path in (folder / "record").iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, truncate, empty, lose_the_record])
+def test_a_damaged_step_is_named_set_aside_and_passed_over(tmp_path, damage):
+    save_steps(tmp_path, [3, 7])
+    damage(tmp_path / "checkpoints" / "7")
+    checkpoint, complaints = restore(tmp_path)
+    assert checkpoint.number == 3
+    assert tree_digest(checkpoint.state) == tree_digest(state(3))
+    assert len(complaints) == 1 and "checkpoint 7 cannot be used" in complaints[0]
+    assert (tmp_path / "corrupt" / "7").is_dir()
+    save_steps(tmp_path, [7])  # the run goes on and writes that step again
+    assert restore(tmp_path)[0].number == 7
+
+
+def test_with_no_usable_step_the_run_does_not_start_over(tmp_path):
+    save_steps(tmp_path, [3])
+    flip_a_bit(tmp_path / "checkpoints" / "3")
+    with pytest.raises(WorkdirError, match="no checkpoint can be used"):
+        restore(tmp_path)
+
+
+def test_a_second_process_is_told_who_holds_the_workdir(tmp_path):
+    code = (
+        "import pathlib, sys; from upsilon_jax.checkpoint import locked, WorkdirError\n"
+        f"try:\n  with locked(pathlib.Path({str(tmp_path)!r})): print('locked')\n"
+        "except WorkdirError as error: print(error)"
+    )
+    run = lambda: (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+    )
+    with locked(tmp_path):
+        assert f"in use by process {os.getpid()}" in run()
+    assert run().strip() == "locked"
+
+
+def test_the_digest_sees_values_shapes_dtypes_and_names():
+    array = np.arange(6, dtype=np.float32)
+    digests = {
+        tree_digest({"a": array}),
+        tree_digest({"b": array}),
+        tree_digest({"a": array.reshape(2, 3)}),
+        tree_digest({"a": array.view(np.int32)}),
+        tree_digest({"a": np.nextafter(array, 1)}),
+    }
+    assert len(digests) == 5
+    assert tree_digest({"a": jnp.asarray(array)}) in digests

@@ -1,0 +1,155 @@
+"""Checkpoints: orbax, with a checksum, a lock, and a fall back to an older step.
+
+Orbax writes atomically and asynchronously, but it neither checks array payloads nor
+locks the folder, and `latest_step()` may name one that cannot be read. So every
+one carries a digest of its arrays, and the newest that verifies is restored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import socket
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+
+class WorkdirError(Exception):
+    """A workdir that cannot be used; the message is one line for its owner."""
+
+
+class Checkpoint(NamedTuple):
+    """What is kept: the arrays, and a JSON-able record (history and the like)."""
+
+    number: int
+    state: Any
+    record: dict
+
+
+def tree_digest(tree: Any) -> str:
+    """sha256 over names, dtypes, shapes and bytes of all arrays of a tree."""
+    sha = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        array = np.asarray(leaf)
+        sha.update(f"{jax.tree_util.keystr(path)}{array.dtype}{array.shape}".encode())
+        sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
+
+
+@contextlib.contextmanager
+def locked(workdir: pathlib.Path) -> Iterator[None]:
+    """Holds the workdir: a second process gets a WorkdirError that names the first."""
+    path = workdir / ".lock"
+    with open(path, "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise WorkdirError(
+                f"{workdir} is in use by {file.read().strip() or 'another process'}; "
+                "wait for it, or give another --workdir"
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+class Checkpoints:
+    """The checkpoints of one workdir, newest `keep` of them."""
+
+    def __init__(self, workdir: pathlib.Path, keep: int):
+        self._folder = workdir.absolute() / "checkpoints"
+        self._quarantine = workdir.absolute() / "corrupt"
+        self._manager = ocp.CheckpointManager(
+            self._folder,
+            options=ocp.CheckpointManagerOptions(
+                max_to_keep=keep, enable_async_checkpointing=True
+            ),
+        )
+
+    def save(self, number: int, state: Any, record: dict) -> None:
+        """Starts writing, under a number above all earlier ones.
+
+        Errors of the previous one surface here, or in `close`.
+        """
+        record = {**record, "digest": tree_digest(state)}
+        with self._named_errors():
+            saved = self._manager.save(
+                number,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(record)
+                ),
+            )
+        if not saved:
+            raise WorkdirError(f"{self._folder}: checkpoint {number} was not saved")
+
+    def restore(self, template: Any) -> tuple[Checkpoint | None, list[str]]:
+        """The newest checkpoint that verifies, or None if none was ever saved.
+
+        Those that do not are moved to `corrupt/`, so that nothing overwrites them.
+
+        Args:
+          template: a state of the same structure, shapes, dtypes and shardings.
+
+        Returns:
+          The checkpoint, and one line for every one that had to be passed over.
+        """
+        complaints = []
+        for number in sorted(self._manager.all_steps(), reverse=True):
+            checkpoint, complaint = self._read(number, template)
+            if checkpoint:
+                return checkpoint, complaints
+            complaints.append(f"checkpoint {number} cannot be used: {complaint}")
+            self._set_aside(number)
+        if complaints:
+            raise WorkdirError(
+                f"{self._folder}: no checkpoint can be used. " + "; ".join(complaints)
+            )
+        return None, complaints
+
+    def _read(self, number: int, template: Any) -> tuple[Checkpoint | None, str]:
+        try:
+            restored = self._manager.restore(
+                number,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardRestore(template),
+                    record=ocp.args.JsonRestore(),
+                ),
+            )
+        # Orbax raises KeyError, ValueError, OSError, JSONDecodeError or a bare
+        # Exception, depending on which of its files is damaged.
+        except Exception as error:
+            return None, f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        record = dict(restored["record"])
+        if record.pop("digest", None) != tree_digest(restored["state"]):
+            return None, "its arrays do not match their checksum"
+        return Checkpoint(number, restored["state"], record), ""
+
+    def _set_aside(self, number: int) -> None:
+        self._quarantine.mkdir(exist_ok=True)
+        target = self._quarantine / str(number)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.move(self._folder / str(number), target)
+        self._manager.reload()
+
+    def close(self) -> None:
+        """Waits until everything is on disk."""
+        with self._named_errors():
+            self._manager.wait_until_finished()
+            self._manager.close()
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError) as error:
+            raise WorkdirError(f"{self._folder}: cannot save: {error}") from error
