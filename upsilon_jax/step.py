@@ -1,0 +1,229 @@
+"""The jitted functions: two train steps, prediction, refresh.
+
+Each is traced once per run: shapes never depend on how many images were selected, and
+what changes from refresh to refresh travels as traced values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+
+from upsilon_jax.compilation import jit
+from upsilon_jax.kernels.augment import normalize, views
+from upsilon_jax.methods.base import Method, keep
+from upsilon_jax.methods.baseline import supervised_loss
+from upsilon_jax.sharding import replicated, rows
+from upsilon_jax.types import Batch, Forward, Outputs, TrainState
+
+# What "weak" and "strong" mean under each `data.augmentation`. Losses are computed on
+# the strong view; the weak one is for making targets. In the paper's own setting both
+# are the same augmentation, drawn independently.
+VIEWS: Mapping[str, Mapping[str, str]] = {
+    "paper": {"weak": "paper", "strong": "paper"},
+    "randaug": {"weak": "weak", "strong": "randaug"},
+    "weak": {"weak": "weak", "strong": "weak"},
+    "none": {"weak": "none", "strong": "none"},
+}
+
+# Purposes of the random key of a step: keys are derived, never stored.
+_LABELED, _UNLABELED, _ADAPT, _LOSS = range(4)
+
+
+class RawBatch(NamedTuple):
+    """A batch as the host knows it: pixels before augmentation."""
+
+    image: jax.Array  # [B, H, W, C] uint8
+    label: jax.Array  # [B] int32
+    unlabeled: jax.Array  # [M, H, W, C] uint8; M = 0 in a supervised batch
+    index: jax.Array  # [M] int32, positions in D_u
+
+
+class Pixels(NamedTuple):
+    """How uint8 pixels become the network's input."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    augmentation: str = "paper"
+    flip: bool = True
+
+
+class Programs(NamedTuple):
+    """The compiled functions of a run."""
+
+    supervised: Callable  # (state, RawBatch, key) -> (state, metrics)
+    semi_supervised: Callable  # the same
+    predict: Callable  # (params, stats, images uint8 [M, H, W, C]) -> Outputs
+    refresh: Callable | None  # (state, Predictions, where, key) -> MethodState
+    gather: Callable  # (images uint8 [N, H, W, C], index [M]) -> uint8 [M, H, W, C]
+
+
+def make_optimizer(
+    learning_rate: float, schedule: str, total_steps: int
+) -> optax.GradientTransformation:
+    """Adam; "step" cuts the rate to a fifth at 80 % of training (Oliver 2018)."""
+    if schedule == "step":
+        rate = optax.piecewise_constant_schedule(
+            learning_rate, {int(0.8 * total_steps): 0.2}
+        )
+    else:
+        rate = learning_rate
+    return optax.adam(rate)
+
+
+def init_state(
+    optimizer: optax.GradientTransformation,
+    params: Any,
+    stats: Any,
+    method_state: Any,
+) -> TrainState:
+    """The state before the first step; the EMA starts at the parameters."""
+    copy = lambda tree: jax.tree.map(jnp.array, tree)  # donation forbids aliases
+    return TrainState(
+        step=jnp.zeros((), jnp.int32),
+        params=copy(params),
+        stats=copy(stats),
+        opt=optimizer.init(params),
+        ema=(copy(params), copy(stats)),
+        method=method_state,
+    )
+
+
+def augmented(raw: RawBatch, method: Method, pixels: Pixels, key: jax.Array) -> Batch:
+    """The views a method asks for, normalised."""
+    draw = lambda images, names, purpose: views(
+        images,
+        jax.random.fold_in(key, purpose),
+        tuple(VIEWS[pixels.augmentation][name] for name in names),
+        flip=pixels.flip,
+        mean=pixels.mean,
+        std=pixels.std,
+    )
+    return Batch(
+        image=draw(raw.image, method.labeled_views, _LABELED),
+        label=raw.label,
+        views=draw(raw.unlabeled, method.views, _UNLABELED),
+        index=raw.index,
+    )
+
+
+def ema_update(average: Any, new: Any, step: jax.Array, decay: float) -> Any:
+    """θ' ← d θ' + (1 - d) θ with d = min(1 - 1/(t+1), decay): unbiased at the start."""
+    warm = step.astype(jnp.float32) / (step.astype(jnp.float32) + 1)
+    d = jnp.minimum(warm, decay)
+    move = lambda old, now: (d * old + (1 - d) * now).astype(old.dtype)
+    return jax.tree.map(move, average, new)
+
+
+def make_train_step(
+    method: Method,
+    forward: Forward,
+    optimizer: optax.GradientTransformation,
+    pixels: Pixels,
+    *,
+    ema_decay: float,
+    supervised: bool = False,
+) -> Callable:
+    """One step, not yet jitted: adapt → loss and gradient → Adam → EMA.
+
+    Args:
+      method: what to minimise.
+      forward: the network.
+      optimizer: an optax transformation.
+      pixels: how images are augmented and normalised.
+      ema_decay: of the average that is evaluated.
+      supervised: takes the supervised loss instead of the method's own, and leaves the
+        method's state alone: pre-training, and epochs without pseudo-labels.
+
+    Returns:
+      (state, RawBatch, key) -> (state, metrics). `key` is the run's root key; metrics
+      are scalars by name, "loss" among them.
+    """
+    loss_fn = supervised_loss if supervised else method.loss
+    adapt = keep if supervised else method.adapt
+
+    def train_step(state, raw, key):
+        key = jax.random.fold_in(key, state.step)
+        batch = augmented(raw, method, pixels, key)
+        state = state._replace(
+            method=adapt(forward, state, batch, jax.random.fold_in(key, _ADAPT))
+        )
+        objective = lambda params: loss_fn(
+            forward, params, state, batch, jax.random.fold_in(key, _LOSS)
+        )
+        (loss, aux), grads = jax.value_and_grad(objective, has_aux=True)(state.params)
+        updates, opt = optimizer.update(grads, state.opt, state.params)
+        params = optax.apply_updates(state.params, updates)
+        new = TrainState(
+            step=state.step + 1,
+            params=params,
+            stats=aux.stats,
+            opt=opt,
+            ema=ema_update(state.ema, (params, aux.stats), state.step, ema_decay),
+            method=aux.method,
+        )
+        return new, {"loss": loss, **aux.metrics}
+
+    return train_step
+
+
+def make_predict(forward: Forward, pixels: Pixels) -> Callable:
+    """Clean images through the network with its running BatchNorm statistics."""
+
+    def predict(params, stats, images) -> Outputs:
+        clean = normalize(images / 255, pixels.mean, pixels.std)
+        outputs, _ = forward(params, stats, clean, None, False)
+        return outputs
+
+    return predict
+
+
+def make_refresh(method: Method) -> Callable | None:
+    """`method.refresh`, with rows of padding cut off its result."""
+    if method.refresh is None:
+        return None
+
+    def refresh(state, outputs, where, key):
+        new = method.refresh(state, outputs, where, key)
+        cut = lambda old, new: new[: old.shape[0]] if old.ndim else new
+        return jax.tree.map(cut, state.method, new)
+
+    return refresh
+
+
+def make_programs(
+    method: Method,
+    forward: Forward,
+    optimizer: optax.GradientTransformation,
+    pixels: Pixels,
+    mesh: Mesh,
+    *,
+    ema_decay: float,
+) -> Programs:
+    """Everything compiled for a mesh; the train steps donate their state."""
+    whole, by_rows = replicated(mesh), rows(mesh)
+    train = lambda supervised: jit(
+        make_train_step(
+            method,
+            forward,
+            optimizer,
+            pixels,
+            ema_decay=ema_decay,
+            supervised=supervised,
+        ),
+        donate_argnums=0,
+        out_shardings=whole,
+    )
+    refresh = make_refresh(method)
+    return Programs(
+        supervised=train(True),
+        semi_supervised=train(False),
+        predict=jit(make_predict(forward, pixels), out_shardings=by_rows),
+        refresh=refresh and jit(refresh, out_shardings=whole),
+        gather=jit(lambda images, index: images[index], out_shardings=by_rows),
+    )
