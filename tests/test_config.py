@@ -1,0 +1,147 @@
+import importlib
+import inspect
+import pathlib
+
+import pytest
+
+from configs import digits
+from configs.methods import factory_fields
+from upsilon_jax import config as config_lib
+from upsilon_jax.config import ConfigError, Schedule, build_method, validate
+from upsilon_jax.methods import METHODS
+
+CONFIGS = sorted(
+    path.stem
+    for path in pathlib.Path("configs").glob("*.py")
+    if path.stem not in ("__init__", "base", "methods")
+)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_config_is_valid_and_builds_its_method(name, method):
+    config = importlib.import_module(f"configs.{name}").get_config(method)
+    validate(config)
+    built = build_method(config, 6, 4, config.data.num_unlabeled)
+    assert "logits" in built.heads
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("method.threshold", 1.5, "in [0, 1]"),
+        ("method.ood_threshold", -0.1, "in [0, 1]"),
+        ("data.mismatch", 1.01, "in [0, 1]"),
+        ("train.learning_rate", float("nan"), "a number > 0"),
+        ("train.epochs", -1, "a number ≥ 1"),
+        ("train.pretrain_epochs", 1000, "at most train.epochs=60"),
+        ("model.depth", 12, "6 n + 4"),
+        ("data.augmentation", "papers", "one of paper"),
+        ("method.epsilon", 0.0, "a number > 0"),
+    ],
+)
+def test_a_bad_value_is_named_with_what_is_allowed(field, value, allowed):
+    config = digits.get_config()
+    config.update_from_flattened_dict({field: value})
+    with pytest.raises(ConfigError) as error:
+        validate(config)
+    message = str(error.value)
+    assert field in message and repr(value) in message and allowed in message
+    assert "\n" not in message
+
+
+def test_gamma_above_tau_is_refused():
+    config = digits.get_config()
+    config.method.update(threshold=0.5, ood_threshold=0.6)
+    with pytest.raises(ConfigError, match="at most method.threshold=0.5"):
+        validate(config)
+
+
+def test_an_unknown_method_gets_the_near_names():
+    with pytest.raises(ConfigError, match="did you mean upsilon"):
+        validate(digits.get_config("upsilom"))
+
+
+def test_the_paper_setting_of_cifar10():
+    from configs import cifar10
+
+    config = cifar10.get_config()
+    assert (config.train.epochs, config.train.pretrain_epochs) == (400, 50)
+    assert (config.train.refresh_epochs, config.train.batch_size) == (2, 128)
+    assert (config.method.threshold, config.method.ood_threshold) == (0.95, 0.3)
+    assert (config.method.num_clusters, config.data.labels_per_class) == (4, 400)
+    assert (config.model.depth, config.model.width) == (28, 2)
+    method = build_method(config, 6, 4, 20_000)
+    assert method.heads["logits"].size == 10
+    schedule = config_lib.make_schedule(config, method, 20_000)
+    assert (schedule.steps_per_epoch, schedule.total_steps) == (157, 62_800)
+
+
+def test_a_method_keeps_what_defines_it_whatever_the_benchmark_says():
+    from configs import cifar10
+
+    assert cifar10.get_config("rpl").method.num_clusters == 0
+    assert cifar10.get_config("upsilon_k1").method.num_clusters == 1
+    assert not cifar10.get_config("sec").method.rebalance
+
+
+def schedule(**changes):
+    values = dict(
+        steps_per_epoch=10,
+        epochs=12,
+        pretrain_epochs=5,
+        refresh_epochs=2,
+        save_epochs=4,
+    )
+    return Schedule(**{**values, **changes})
+
+
+def test_refreshes_start_at_the_end_of_pretraining_and_stop_before_the_end():
+    due = [e for e in range(13) if schedule().refresh_due(e)]
+    assert due == [5, 6, 8, 10]
+
+
+def test_a_method_without_refresh_is_never_due():
+    assert not any(schedule(refresh_epochs=None).refresh_due(e) for e in range(13))
+
+
+def test_the_last_epoch_is_always_saved():
+    assert [e for e in range(1, 11) if schedule(epochs=10).save_due(e)] == [4, 8, 10]
+
+
+def test_units_become_steps(monkeypatch):
+    seen = {}
+
+    def factory(num_classes, *, ramp_steps=0, start_steps=0, weight=1.0):
+        seen.update(ramp_steps=ramp_steps, start_steps=start_steps, weight=weight)
+        return METHODS["baseline"](num_classes)
+
+    monkeypatch.setitem(METHODS, "fake", factory)
+    config = digits.get_config("baseline")
+    config.method.unlock()
+    config.method.update(name="fake", ramp_percent=40, start_epochs=3, weight=2.0)
+    build_method(config, 6, 4, num_unlabeled=400)  # 13 steps an epoch, 60 epochs
+    assert seen == {"ramp_steps": 312, "start_steps": 39, "weight": 2.0}
+
+
+def test_differences_name_every_changed_field():
+    old = digits.get_config().to_dict()
+    new = digits.get_config()
+    new.train.epochs = 61
+    new.data.id_classes = ("0", "1")
+    lines = config_lib.differences(old, new)
+    assert [line.split(":")[0] for line in lines] == ["data.id_classes", "train.epochs"]
+    # a config read back from JSON has lists for tuples: no difference
+    assert not config_lib.differences(
+        {"a": {"b": [1, 2]}, "c": 1}, {"a": {"b": (1, 2)}, "c": 1}
+    )
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_benchmark_names_only_hyperparameters_that_exist(name):
+    module = importlib.import_module(f"configs.{name}")
+    for method, factory in METHODS.items():
+        given = set(module.get_config(method).method) - {"name"}
+        known = set(factory_fields(factory))
+        units = {f.rsplit("_", 1)[0] + "_steps" for f in given - known}
+        assert units <= set(inspect.signature(factory).parameters)
