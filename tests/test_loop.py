@@ -1,0 +1,241 @@
+"""Whole runs on the embedded digits, small enough to take a second or two each."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import upsilon_jax
+from configs import digits
+from upsilon_jax import loop
+from upsilon_jax.checkpoint import WorkdirError
+from upsilon_jax.interrupts import Interrupted, Interrupts
+from upsilon_jax.types import PseudoLabels
+
+STEPS_PER_EPOCH = 3
+
+
+def tiny(method="upsilon", **changes):
+    """Six epochs of three steps; labels from epoch 2 on, low thresholds to get some."""
+    config = digits.get_config(method)
+    config.data.update(num_unlabeled=96, labels_per_class=5)
+    config.model.update(depth=10, width=1, bn_decay=0.5)
+    config.train.update(
+        epochs=6, pretrain_epochs=2, batch_size=32, save_epochs=1, report_epochs=2
+    )
+    if "ood_threshold" in config.method:
+        config.method.update(threshold=0.35, ood_threshold=0.3)
+    config.update_from_flattened_dict(changes)
+    return config
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    """No TensorBoard: importing TensorFlow takes longer than these runs."""
+    monkeypatch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
+
+
+@pytest.fixture
+def captured(monkeypatch):
+    """The `Run` of the last `train`, to look into."""
+    seen = []
+
+    def prepare(config, original=loop.prepare):
+        seen.append(original(config))
+        return seen[-1]
+
+    monkeypatch.setattr(loop, "prepare", prepare)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
+        return upsilon_jax.train(tiny(), tmp_path_factory.mktemp("run"))
+
+
+def without_seconds(history):
+    return [
+        {k: v for k, v in entry.items() if not k.endswith("_seconds")}
+        for entry in history
+    ]
+
+
+def test_the_result_has_the_fixed_fields_and_is_plain_json(tmp_path, uninterrupted):
+    result = uninterrupted
+    assert result["status"] == "finished" and result["resumed_from"] == []
+    assert result["seed"] == 0 and len(result["split_digest"]) == 64
+    assert len(result["params_digest"]) == 64 and result["versions"]["jax"]
+    assert [entry["epoch"] for entry in result["history"]] == [1, 2, 3, 4, 5, 6]
+    last = [entry["accuracy"] for entry in result["history"][-2:]]
+    assert result["accuracy"] == pytest.approx(np.mean(last))
+    assert result["config"]["method"]["name"] == "upsilon"
+    json.dumps(result, allow_nan=False)
+
+
+def test_pretraining_is_supervised_and_labels_come_after_it(uninterrupted):
+    history = uninterrupted["history"]
+    assert "unlabeled_loss" not in history[0] and "unlabeled_loss" not in history[1]
+    assert "unlabeled_loss" in history[2]
+    assert [entry["num_selected"] > 0 for entry in history] == [False] + [True] * 5
+    refreshed = [entry["epoch"] for entry in history if "kl_ood" in entry]
+    assert refreshed == [2, 4]
+
+
+def test_both_programs_are_traced_exactly_once(tmp_path, captured):
+    upsilon_jax.train(tiny(), tmp_path)
+    programs = captured[0].programs
+    assert programs.supervised.cache_size() == 1
+    assert programs.semi_supervised.cache_size() == 1
+    assert programs.refresh.cache_size() == 1
+
+
+def test_unlabeled_images_of_an_epoch_are_the_members_of_p(
+    tmp_path, captured, monkeypatch
+):
+    seen = []
+
+    def spy(state, batch, key):
+        run = captured[0]
+        images = run.source.read("train", run.splits.unlabeled[np.asarray(batch.index)])
+        np.testing.assert_array_equal(images, np.asarray(batch.unlabeled))
+        seen.append((np.asarray(state.method.label), np.asarray(batch.index)))
+        return original(state, batch, key)
+
+    def with_spy(config, prepare=loop.prepare):
+        nonlocal original
+        run = prepare(config)
+        original = run.programs.semi_supervised
+        return run._replace(programs=run.programs._replace(semi_supervised=spy))
+
+    original = None
+    monkeypatch.setattr(loop, "prepare", with_spy)
+    upsilon_jax.train(tiny(), tmp_path)
+    assert len(seen) == 4 * STEPS_PER_EPOCH
+    for first in range(0, len(seen), STEPS_PER_EPOCH):
+        label = seen[first][0]
+        drawn = np.concatenate([i for _, i in seen[first : first + STEPS_PER_EPOCH]])
+        assert set(drawn) == set(np.flatnonzero(label >= 0))
+
+
+class InterruptAfter(Interrupts):
+    """Behaves as if a signal had come before the n-th look."""
+
+    def __init__(self, looks):
+        super().__init__()
+        self.left = looks
+
+    @property
+    def pending(self):
+        self.left -= 1
+        self._signum = 15 if self.left < 0 else None
+        return super().pending
+
+
+@pytest.mark.parametrize("looks", [1, 4, 9, 14, 17, 30])
+def test_a_run_interrupted_anywhere_ends_as_an_uninterrupted_one(
+    tmp_path, monkeypatch, uninterrupted, looks
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "Interrupts", lambda: InterruptAfter(looks))
+        with pytest.raises(Interrupted):
+            upsilon_jax.train(tiny(), tmp_path)
+        assert not (tmp_path / "result.json").exists()
+    result = upsilon_jax.train(tiny(), tmp_path)
+    assert len(result["resumed_from"]) == 1
+    assert result["params_digest"] == uninterrupted["params_digest"]
+    assert without_seconds(result["history"]) == without_seconds(
+        uninterrupted["history"]
+    )
+
+
+def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
+    config = tiny("baseline", **{"train.epochs": 2})
+    first = upsilon_jax.train(config, tmp_path)
+    monkeypatch.setattr(loop, "prepare", None)  # would fail if called
+    assert upsilon_jax.train(config, tmp_path) == first
+
+
+def test_another_config_in_the_same_workdir_is_refused_with_its_differences(tmp_path):
+    config = tiny("baseline", **{"train.epochs": 2})
+    upsilon_jax.train(config, tmp_path)
+    changed = tiny("baseline", **{"train.epochs": 3, "train.report_epochs": 1})
+    with pytest.raises(WorkdirError) as error:
+        upsilon_jax.train(changed, tmp_path)
+    assert "train.epochs: 2 → 3; train.report_epochs: 2 → 1" in str(error.value)
+    result = upsilon_jax.train(changed, tmp_path, override_config=True)
+    assert result["resumed_from"] == [2 * STEPS_PER_EPOCH]
+    assert len(result["history"]) == 3
+
+
+def test_divergence_is_a_result_with_its_step(tmp_path):
+    config = tiny("baseline", **{"train.learning_rate": 1e30, "train.epochs": 4})
+    result = upsilon_jax.train(config, tmp_path)
+    assert result["status"] == "diverged"
+    assert 1 <= result["diverged_step"] <= 4 * STEPS_PER_EPOCH
+    assert upsilon_jax.train(config, tmp_path) == result
+
+
+def test_the_baseline_is_the_same_whatever_the_unlabeled_images_are(tmp_path):
+    digests = {
+        upsilon_jax.train(
+            tiny("baseline", **{"data.mismatch": ratio, "train.epochs": 2}),
+            tmp_path / f"{ratio}",
+        )["params_digest"]
+        for ratio in (0.0, 0.5, 1.0)
+    }
+    assert len(digests) == 1
+
+
+def test_hidden_labels_are_used_for_diagnostics_only(
+    tmp_path, monkeypatch, uninterrupted
+):
+    def shuffled(config, prepare=loop.prepare):
+        run = prepare(config)
+        classes = run.train_classes.copy()
+        hidden = classes[run.splits.unlabeled]
+        classes[run.splits.unlabeled] = np.random.default_rng(0).permutation(hidden)
+        return run._replace(train_classes=classes)
+
+    monkeypatch.setattr(loop, "prepare", shuffled)
+    result = upsilon_jax.train(tiny(), tmp_path)
+    assert result["params_digest"] == uninterrupted["params_digest"]
+    assert result["history"] != uninterrupted["history"]  # ood_share did change
+
+
+def test_streamed_images_give_the_same_run_bit_for_bit(
+    tmp_path, monkeypatch, uninterrupted
+):
+    from upsilon_jax import run as run_lib
+
+    def streamed(config, original=run_lib.open_source):
+        return original(config)._replace(in_memory=False)
+
+    monkeypatch.setattr(run_lib, "open_source", streamed)
+    result = upsilon_jax.train(tiny(), tmp_path)
+    assert result["params_digest"] == uninterrupted["params_digest"]
+
+
+def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path, captured):
+    config = tiny(**{"data.pseudo_batches": "masked", "train.epochs": 3})
+    result = upsilon_jax.train(config, tmp_path)
+    assert captured[0].programs.semi_supervised.cache_size() == 1
+    assert math.isfinite(result["history"][-1]["unlabeled_loss"])
+
+
+def test_without_any_pseudo_label_an_epoch_is_supervised(tmp_path, captured):
+    config = tiny("pl", **{"method.threshold": 1.0})
+    result = upsilon_jax.train(config, tmp_path)
+    assert captured[0].programs.semi_supervised.cache_size() == 0
+    assert result["history"][-1]["num_selected"] == 0
+    baseline = upsilon_jax.train(tiny("baseline"), tmp_path / "baseline")
+    # nothing selected: the very same weights as the baseline
+    assert result["params_digest"] == baseline["params_digest"]
+
+
+def test_progress_is_json_able_and_the_state_alone_holds_arrays():
+    progress = loop.Progress(state=None, history=[{"epoch": 1}], sums={"loss": 0.5})
+    assert json.loads(json.dumps(progress.record())) == progress.record()
+    assert PseudoLabels._fields == ("label", "weight")

@@ -1,0 +1,125 @@
+"""What a person sees while a run goes on: a progress bar, or lines, and TensorBoard."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tqdm
+
+from upsilon_jax.types import PseudoLabels
+
+_SECONDS_BETWEEN_LINES = 10  # where there is no terminal
+
+
+class Observer:
+    """Shows a run's progress and writes its scalars; knows nothing of training."""
+
+    def __init__(self, workdir: pathlib.Path, total_steps: int, first_step: int):
+        self._bar = tqdm.tqdm(
+            total=total_steps,
+            initial=first_step,
+            unit="step",
+            file=sys.stderr,
+            disable=not sys.stderr.isatty(),
+            dynamic_ncols=True,
+            smoothing=0.1,
+        )
+        self._total = total_steps
+        self._clock, self._first = time.monotonic(), first_step
+        self._last_line = -np.inf
+        self._seen: dict[str, Any] = {}
+        self._writer = self._open_writer(workdir)
+
+    def say(self, line: str) -> None:
+        """A line for the person, above the bar."""
+        self._bar.write(line, file=sys.stderr)
+
+    def steps(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Progress within an epoch."""
+        self._seen |= {"loss": scalars["loss"]}
+        self._show(step)
+        if self._writer:
+            tagged = {f"train/{name}": value for name, value in scalars.items()}
+            self._writer.write_scalars(step, tagged)
+
+    def epoch(self, step: int, entry: Mapping[str, Any]) -> None:
+        """An entry of the history."""
+        self._seen |= entry
+        self._show(step, last=step == self._total)
+        if self._writer:
+            numbers = {
+                f"epoch/{key}": value
+                for key, value in entry.items()
+                if isinstance(value, int | float)
+            }
+            self._writer.write_scalars(step, numbers)
+            self._writer.flush()
+
+    def pseudo_labels(self, step: int, labels: PseudoLabels, num_outputs: int) -> None:
+        """The histogram of the labels in P."""
+        chosen = np.asarray(labels.label)[np.asarray(labels.weight) > 0]
+        if self._writer and chosen.size:
+            self._writer.write_histograms(
+                step, {"pseudo_labels": chosen}, {"pseudo_labels": num_outputs}
+            )
+
+    def close(self) -> None:
+        """Ends the bar and the event file."""
+        self._bar.close()
+        if self._writer:
+            self._writer.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _show(self, step: int, *, last: bool = False) -> None:
+        self._bar.set_postfix_str(status(self._seen), refresh=False)
+        self._bar.update(step - self._bar.n)
+        now = time.monotonic()
+        due = last or now > self._last_line + _SECONDS_BETWEEN_LINES
+        if self._bar.disable and due:
+            self._last_line = now
+            spent = now - self._clock
+            left = spent * (self._total - step) / max(step - self._first, 1)
+            self.say(
+                f"step {step}/{self._total}  {status(self._seen)}  "
+                f"{tqdm.tqdm.format_interval(left)} left"
+            )
+
+    def _open_writer(self, workdir: pathlib.Path):
+        needed = ("tensorflow", "tensorboard", "clu")
+        if not all(importlib.util.find_spec(name) for name in needed):
+            self.say("TensorBoard is off: it needs tensorflow (pip install '.[cpu]')")
+            return None
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # its start-up chatter
+        from clu import metric_writers
+
+        return metric_writers.AsyncWriter(
+            metric_writers.SummaryWriter(str(workdir / "tensorboard"))
+        )
+
+
+def status(seen: Mapping[str, Any]) -> str:
+    """The few values worth watching, in one short text."""
+    shown = []
+    for key, name, form in (
+        ("epoch", "epoch", "d"),
+        ("loss", "loss", ".3f"),
+        ("accuracy", "accuracy", ".1%"),
+        ("per_class", "N", "d"),
+        ("num_explored", "M", "d"),
+        ("ood_share", "OOD in P", ".0%"),
+    ):
+        if seen.get(key) is not None:
+            shown.append(f"{name} {seen[key]:{form}}")
+    return "  ".join(shown)

@@ -1,0 +1,97 @@
+"""What a workdir holds as text: `config.json`, and `result.json` at the end."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from upsilon_jax.checkpoint import WorkdirError
+from upsilon_jax.config import differences
+
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
+
+
+def find(
+    workdir: pathlib.Path, config: Mapping[str, Any], *, override: bool
+) -> dict | None:
+    """The result of this config if the workdir has it already.
+
+    Raises:
+      WorkdirError: the folder belongs to another config, and `override` is false. The
+        message lists the fields that differ.
+    """
+    stored = read(workdir / "config.json")
+    changed = differences(stored, config) if stored else []
+    if changed and not override:
+        raise WorkdirError(
+            f"{workdir} holds a run of another config ({'; '.join(changed)}); give "
+            "another --workdir, or --override_config to go on with the new values"
+        )
+    return None if changed else read(workdir / "result.json")
+
+
+def versions() -> dict[str, str]:
+    """Of what decides the numbers."""
+    found = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), **found}
+
+
+def read(path: pathlib.Path) -> dict | None:
+    """A JSON file, or None if it is not there."""
+    if not path.exists():
+        return None
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write(path: pathlib.Path, value: Mapping[str, Any]) -> None:
+    """Writes valid JSON (non-finite numbers are null), whole or not at all."""
+    text = json.dumps(_plain(value), indent=1, allow_nan=False, ensure_ascii=False)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def summary(result: Mapping[str, Any], workdir: pathlib.Path) -> str:
+    """A few lines for the person who started the run."""
+    config, history = result["config"], result["history"]
+    data, last = config["data"], history[-1] if history else {}
+    percent = lambda value: "—" if value is None else f"{value:.2%}"
+    epochs = min(config["train"]["report_epochs"], len(history))
+    lines = [
+        f"{config['method']['name']} on {data['name']}: {result['status']}"
+        + (f" at step {result['diverged_step']}" if "diverged_step" in result else ""),
+        f"  test accuracy      {percent(result['accuracy'])}  "
+        f"(EMA model, ID classes, mean of the last {epochs} epochs)",
+        f"  of the live model  {percent(result['accuracy_live'])}",
+    ]
+    if "num_selected" in last:
+        lines.append(
+            f"  pseudo-labels      {last['num_confident']} on ID classes "
+            f"({last['per_class']} or more each), {last['num_explored']} on clusters"
+        )
+    if last.get("ood_share") is not None:
+        lines.append(
+            f"  OOD among the former {last['ood_share']:.1%}, "
+            f"right on ID images {percent(last['pseudo_accuracy'])}"
+        )
+    lines += [
+        f"  results            {workdir / 'result.json'}, {workdir / 'curves.png'}",
+        "  start anew         with another --workdir, or delete this one",
+    ]
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
