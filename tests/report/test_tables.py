@@ -1,0 +1,46 @@
+import json
+import statistics
+
+import pytest
+
+from upsilon_jax.report.tables import accuracy_table, read_results
+
+
+def result(method, mismatch, accuracy, status="finished"):
+    config = {
+        "data": {"name": "digits", "mismatch": mismatch},
+        "method": {"name": method},
+    }
+    return {"config": config, "accuracy": accuracy, "status": status}
+
+
+def test_a_cell_is_the_mean_and_the_sample_standard_deviation():
+    table = accuracy_table([result("pl", 0.5, a) for a in (0.90, 0.94, 0.95)])
+    mean, std = statistics.mean([90, 94, 95]), statistics.stdev([90, 94, 95])
+    assert f"| digits | pl | {mean:.2f} ± {std:.2f} |" in table
+    assert "seeds per cell: 3" in table
+
+
+def test_missing_cells_unequal_counts_and_divergence_are_said():
+    table = accuracy_table(
+        [
+            result("upsilon", 0.0, 0.9),
+            result("upsilon", 0.0, 0.8),
+            result("upsilon", 1.0, 0.7),
+            result("fixmatch", 1.0, None, "diverged"),
+        ]
+    )
+    lines = table.splitlines()
+    assert lines[0] == "| data | method | 0% | 100% |"
+    assert lines[2] == "| digits | upsilon | 85.00 ± 7.07 (n = 2) | 70.00 (n = 1) |"
+    assert lines[3] == "| digits | fixmatch | — | diverge |"
+
+
+def test_results_are_found_at_any_depth(tmp_path):
+    for name, accuracy in (("b", 0.5), ("a/c", 0.25)):
+        (tmp_path / name).mkdir(parents=True)
+        text = json.dumps(result("pl", 0.5, accuracy))
+        (tmp_path / name / "result.json").write_text(text)
+    assert [found["accuracy"] for found in read_results(tmp_path)] == [0.25, 0.5]
+    with pytest.raises(ValueError, match=r"no result\.json"):
+        accuracy_table([])

@@ -1,0 +1,22 @@
+"""A table of the runs below a folder:  python -m upsilon_jax.report runs/sweep."""
+
+import argparse
+import pathlib
+import sys
+
+from upsilon_jax.report.tables import accuracy_table, read_results
+
+
+def main() -> None:
+    """Prints Markdown."""
+    parser = argparse.ArgumentParser(prog="upsilon_jax.report", description=__doc__)
+    parser.add_argument("folder", type=pathlib.Path)
+    folder = parser.parse_args().folder
+    try:
+        print(accuracy_table(read_results(folder)))
+    except ValueError as error:
+        sys.exit(f"upsilon_jax.report: {folder}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Many `result.json` files → one table of mean ± standard deviation."""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def read_results(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """Every `result.json` below a folder, in the order of their paths."""
+    paths = sorted(pathlib.Path(folder).rglob("result.json"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+
+def accuracy_table(results: Iterable[Mapping[str, Any]]) -> str:
+    """Markdown: a row per data set and method, a column per mismatch ratio.
+
+    A cell is mean ± standard deviation (n - 1) in percent, with the number of seeds if
+    they differ from cell to cell; "diverge" if a run did. Methods stand in the order of
+    their first result.
+    """
+    cells = collections.defaultdict(list)
+    for result in results:
+        config = result["config"]
+        row = (config["data"]["name"], config["method"]["name"])
+        cells[row, config["data"]["mismatch"]].append(result)
+    if not cells:
+        raise ValueError("no result.json found")
+    rows = list(dict.fromkeys(row for row, _ in cells))
+    ratios = sorted({ratio for _, ratio in cells})
+    counts = {len(runs) for runs in cells.values()}
+    header = ["data", "method", *(f"{ratio:.0%}" for ratio in ratios)]
+    lines = [header, ["---", "---", *("---:" for _ in ratios)]]
+    for row in rows:
+        shown = [_cell(cells[row, ratio], len(counts) > 1) for ratio in ratios]
+        lines.append([*row, *shown])
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    seeds = f"{min(counts)}" if len(counts) == 1 else "as given by n"
+    return f"{table}\n\nTest accuracy in %, mean ± std; seeds per cell: {seeds}."
+
+
+def _cell(runs: list[Mapping[str, Any]], with_count: bool) -> str:
+    if not runs:
+        return "—"
+    if any(run["status"] == "diverged" for run in runs):
+        return "diverge"
+    values = [100 * run["accuracy"] for run in runs]
+    text = f"{statistics.mean(values):.2f}"
+    if len(values) > 1:
+        text += f" ± {statistics.stdev(values):.2f}"
+    return text + (f" (n = {len(values)})" if with_count else "")
