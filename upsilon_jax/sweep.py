@@ -1,0 +1,45 @@
+"""Many runs of one config:  python -m upsilon_jax.sweep --config=configs/digits.py.
+
+Every combination of methods, mismatch ratios and seeds is trained in turn, each in its
+own folder under --workdir. Finished runs are passed over and an interrupted one goes
+on, so the same command again completes a sweep. `python -m upsilon_jax.report DIR`
+makes the table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import sys
+
+from absl import flags
+
+from upsilon_jax import commandline, loop
+
+commandline.define_config()
+WORKDIR = flags.DEFINE_string("workdir", None, "Default: runs/sweep-NAME.")
+METHODS = flags.DEFINE_list("methods", ["baseline", "pl", "upsilon"], "Names.")
+MISMATCH = flags.DEFINE_list("mismatch", ["0.5"], "Shares of foreign images, 0 to 1.")
+SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2", "3", "4"], "Seeds.")
+
+
+def main() -> None:
+    """Trains what is not trained yet."""
+    root = pathlib.Path(WORKDIR.value or f"runs/sweep-{commandline.config_name()}")
+    combinations = list(itertools.product(SEEDS.value, MISMATCH.value, METHODS.value))
+    for number, (seed, mismatch, method) in enumerate(combinations, start=1):
+        config = commandline.get_config_for(method)
+        config.seed, config.data.mismatch = int(seed), float(mismatch)
+        name = commandline.run_name(config)
+        sys.stderr.write(f"[{number}/{len(combinations)}] {name}\n")
+        result = loop.train(config, root / name)
+        accuracy = result["accuracy"]
+        sys.stderr.write(
+            f"    {result['status']}"
+            + (f", accuracy {accuracy:.2%}\n" if accuracy is not None else "\n")
+        )
+    sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
+
+
+if __name__ == "__main__":
+    commandline.run(main)
