@@ -7,10 +7,17 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import jax
 import pytest
 
+from upsilon_jax.compilation import enable_cache
+
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Training takes all devices unless one is the default: most tests want just one.
 jax.config.update("jax_default_device", jax.devices()[0])
+
+
+def pytest_configure(config):
+    """Programs compiled by one test serve the others, and the next run."""
+    enable_cache(config.cache.mkdir("compiled"))
 
 
 @pytest.fixture
