@@ -297,8 +297,10 @@ def test_views_stack_normalised_augmentations():
     assert (got[1] != got[2]).any()
     upright = make(images, key, names=("flip",), flip=False)
     np.testing.assert_allclose(upright[0], got[0], atol=1e-6)
-    empty = make(images, key, names=())
-    assert empty.shape == (0, 5, 8, 8, 3) and empty.dtype == jnp.float32
+    no_views = make(images, key, names=())
+    assert no_views.shape == (0, 5, 8, 8, 3) and no_views.dtype == jnp.float32
+    no_images = make(images[:0], key, names=tuple(AUGMENTATIONS))
+    assert no_images.shape == (len(AUGMENTATIONS), 0, 8, 8, 3)
 
 
 def test_normalize_whitens():

@@ -174,9 +174,9 @@ def _warp(images: jax.Array, coefficients: jax.Array) -> jax.Array:
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
     # One black pixel is appended for the outside, rather than a `where` that XLA
     # would repeat, coordinates and all, in each of the readers.
-    source = jnp.where(inside, row * width + column, height * width)
-    source = source.reshape(batch, 1, -1)
-    flat = jnp.pad(images.reshape(batch, channels, -1), ((0, 0), (0, 0), (0, 1)))
+    pixels = height * width
+    source = jnp.where(inside, row * width + column, pixels).reshape(batch, 1, pixels)
+    flat = jnp.pad(images.reshape(batch, channels, pixels), ((0, 0), (0, 0), (0, 1)))
     moved = jnp.take_along_axis(flat, source, axis=2, mode="promise_in_bounds")
     return moved.reshape(images.shape)
 
@@ -186,14 +186,15 @@ def _equalize(images: jax.Array, chosen: jax.Array) -> jax.Array:
 
     [B, C, H, W], [B] -> [B, C, H, W]; images that are not chosen stay.
     """
-    batch, channels = images.shape[:2]
-    flat = images.reshape(batch * channels, -1).astype(jnp.int32)
+    batch, channels, height, width = images.shape
+    flat = images.reshape(batch * channels, height * width).astype(jnp.int32)
     # vmap makes the rows a batch dimension of the scatter: sharded rows stay put.
     histogram = jax.vmap(lambda row: jnp.zeros(256, jnp.float32).at[row].add(1))(flat)
     # The number of darker pixels, a cumulative sum; exact below 2²⁴ pixels.
     before = np.triu(np.ones((256, 256), np.float32), 1)
     darker = jnp.dot(histogram, before, precision="highest")
-    brightest = jnp.max(images, axis=(2, 3)).reshape(-1, 1).astype(jnp.int32)
+    brightest = jnp.max(images, axis=(2, 3)).astype(jnp.int32)
+    brightest = brightest.reshape(batch * channels, 1)
     step = _divide(jnp.take_along_axis(darker, brightest, axis=1), 255)
     rank = _divide(jnp.floor(step / 2) + darker, jnp.maximum(step, 1))
     active = (step > 0) & jnp.repeat(chosen, channels)[:, None]
