@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from upsilon_jax.kernels.adversarial import adversarial_direction, unit_images
-from upsilon_jax.kernels.losses import kl_divergence
 
 SHAPE = (8, 8, 3)
 RNG = np.random.default_rng(0)
@@ -38,9 +37,13 @@ def curvatures(net):
         yield jacobian.T @ (np.diag(p) - np.outer(p, p)) @ jacobian
 
 
-direction = functools.partial(
-    jax.jit, static_argnums=0, static_argnames=("xi", "num_iters")
-)(adversarial_direction)
+# Compiled in haste: a test runs its programs once.
+direction = jax.jit(
+    adversarial_direction,
+    static_argnums=0,
+    static_argnames=("xi", "num_iters"),
+    compiler_options={"xla_backend_optimization_level": 0},
+)
 
 
 def cosine(a, b):
@@ -56,25 +59,22 @@ def test_unit_images_have_norm_one_and_zero_stays_zero():
     assert norms[6] < 1e-3 and norms[7] == 0  # below the guards: no direction
 
 
-@pytest.mark.parametrize("net", [linear, dense])
-def test_one_iteration_is_the_hessian_vector_product(net):
+@pytest.mark.parametrize(
+    "net, xi, cosine_above",
+    [
+        (linear, None, 1 - 1e-6),
+        (dense, None, 1 - 1e-6),
+        (linear, 1e-2, 0.999),  # rounding of x + ξ d
+        (dense, 1e-2, 0.999),
+    ],
+)
+def test_one_iteration_is_the_hessian_vector_product(net, xi, cosine_above):
     key = jax.random.key(0)
     start = unit_images(jax.random.normal(key, IMAGES.shape))
-    got = direction(net, IMAGES, net(IMAGES), key)
+    got = direction(net, IMAGES, net(IMAGES), key, xi=xi)
     for hessian, d, found in zip(curvatures(net), start, got, strict=True):
         exact = hessian @ np.ravel(d).astype(np.float64)
-        assert cosine(found, exact) > 0.999
-
-
-def test_the_finite_difference_agrees_with_reverse_over_reverse():
-    key = jax.random.key(3)
-    start = unit_images(jax.random.normal(key, IMAGES.shape))
-    logits = dense(IMAGES)
-    divergence = lambda d: jnp.sum(kl_divergence(logits, dense(IMAGES + d)))
-    slope = lambda d: jnp.vdot(jax.grad(divergence)(d), start)
-    exact = jax.jit(jax.grad(slope))(jnp.zeros_like(IMAGES))
-    got = direction(dense, IMAGES, logits, key)
-    assert min(cosine(g, e) for g, e in zip(got, exact, strict=True)) > 0.999
+        assert cosine(found, exact) > cosine_above
 
 
 def test_the_published_xi_is_lost_in_float32():
@@ -86,12 +86,13 @@ def test_the_published_xi_is_lost_in_float32():
 
 def test_many_iterations_reach_the_top_eigenvector():
     key = jax.random.key(1)
-    got = direction(linear, IMAGES, linear(IMAGES), key, num_iters=40)
+    got = direction(linear, IMAGES, linear(IMAGES), key, num_iters=20)
     for hessian, found in zip(curvatures(linear), got, strict=True):
         values, vectors = np.linalg.eigh(hessian)
-        gap = (values[-2] / values[-1]) ** 40
+        gap = (values[-2] / values[-1]) ** 20
         # Power iteration leaves gap · tan of the start's angle, here of order √192.
-        assert abs(cosine(found, vectors[:, -1])) > 1 - 1e-3 - 200 * gap**2
+        assert 200 * gap**2 < 0.1
+        assert abs(cosine(found, vectors[:, -1])) > 1 - 1e-5 - 200 * gap**2
 
 
 def test_a_constant_network_has_no_direction():

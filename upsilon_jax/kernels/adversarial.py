@@ -29,15 +29,17 @@ def adversarial_direction(
     logits: jax.Array,
     key: jax.Array,
     *,
-    xi: float = 1e-2,
+    xi: float | None = None,
     num_iters: int = 1,
 ) -> jax.Array:
-    """The top eigenvector of the Hessian of D(d) = KL(f(x) ‖ f(x + d)) at d = 0.
+    """The top eigenvector of the Hessian H of D(r) = KL(f(x) ‖ f(x + r)) at r = 0.
 
-    By power iteration d ← unit(H d) from a random d. D has its minimum 0 at d = 0, so
-    H d = ∇D(ξ d) / ξ up to O(ξ), one forward and one backward pass. ξ must be large
-    enough for x + ξ d to differ from x in float32: on images of unit variance 1e-2 is
-    right to three digits, the published 1e-6 is mostly rounding.
+    By power iteration d ← unit(H d) from a random d. H d is exact, by differentiating
+    <∇D(r), d> (reverse over reverse mode), or the finite difference ∇D(ξ d), since D
+    has its minimum at r = 0. On the inputs of a Wide-ResNet in float32 ξ = 1e-2 has a
+    cosine of 0.999 with the exact direction; the published ξ = 1e-6 is lost in the
+    rounding of x + ξ d and has 0.0006, no direction at all. The exact product costs
+    about 6 % more than the difference.
 
     Args:
       logits_fn: [M, ...] images -> [M, T] logits. It must return `logits` for `images`
@@ -45,17 +47,20 @@ def adversarial_direction(
       images: [M, ...] x.
       logits: [M, T] at x.
       key: random key.
-      xi: ξ, the length of the finite difference.
+      xi: ξ, the length of the finite difference; None for the exact product.
       num_iters: power iterations.
 
     Returns:
       [M, ...] unit vectors without gradient; 0 where f does not change.
     """
+    slope = jax.grad(lambda r: jnp.sum(kl_divergence(logits, logits_fn(images + r))))
 
-    def divergence(d):
-        return jnp.sum(kl_divergence(logits, logits_fn(images + xi * d)))
+    def hessian_times(d):
+        if xi is not None:
+            return slope(xi * d)
+        return jax.grad(lambda r: jnp.vdot(slope(r), d))(jnp.zeros_like(images))
 
     d = unit_images(jax.random.normal(key, images.shape, images.dtype))
     for _ in range(num_iters):
-        d = unit_images(jax.grad(divergence)(d))
+        d = unit_images(hessian_times(d))
     return jax.lax.stop_gradient(d)

@@ -15,7 +15,7 @@ def vat(
     num_classes: int,
     *,
     radius: float = 6.0,
-    xi: float = 1e-2,
+    xi: float | None = None,
     num_iters: int = 1,
     reverse_kl: bool = False,
     loss_weight: float = 0.3,
@@ -37,7 +37,8 @@ def vat(
     Args:
       num_classes: C.
       radius: ε, the length of the perturbation of an image.
-      xi: ξ of the finite difference; 1e-6 is the published value, lost in float32.
+      xi: None for exact Hessian-vector products; else ξ of a finite difference. The
+        published 1e-6 is lost in float32.
       num_iters: power iterations.
       reverse_kl: KL(perturbed ‖ clean), as Oliver et al. have it.
       loss_weight: w_max.
