@@ -6,15 +6,22 @@ from upsilon_jax.data.defaults import suggest
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
-        ((2400, 20000, 6), (128, 127, 15, 4)),  # K of the paper's CIFAR-10
-        ((5000, 20000, 50), (128, 127, 15, 20)),  # and of its CIFAR-100
-        ((10, 400, 2), (8, 400, 50, 2)),
-        ((1, 1, 1), (1, 400, 50, 2)),
-        ((10**6, 10**7, 1000), (128, 20, 2, 20)),
+        ((2400, 20000, 6), (128, 127, 15, 4, 0.3)),  # K and γ of the paper's CIFAR-10
+        ((10000, 40000, 100), (128, 64, 8, 20, 0.15)),  # and of its Tiny ImageNet
+        ((10, 400, 2), (8, 400, 50, 2, 0.6)),
+        ((1, 1, 1), (1, 400, 50, 2, 0.6)),
+        ((10**6, 10**7, 1000), (128, 20, 2, 20, 0.15)),
     ],
 )
 def test_suggestions(sizes, expected):
     assert suggest(*sizes) == expected
+
+
+def test_what_is_given_is_kept_and_the_rest_follows():
+    half = suggest(2400, 20000, 6, batch_size=64)
+    assert (half.batch_size, half.epochs) == (64, 64)  # half as many steps an epoch
+    short = suggest(2400, 20000, 6, epochs=3)
+    assert (short.batch_size, short.epochs, short.pretrain_epochs) == (128, 3, 1)
 
 
 def test_nothing_to_learn_from():

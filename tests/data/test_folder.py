@@ -93,7 +93,6 @@ def test_a_bad_file_is_skipped_and_listed(dirs, name):
     assert len(unlabeled_pixels(source)) == 4
     [(skipped, why)] = source.skipped
     assert skipped == str(path) and reason in why
-    assert any(note.startswith("1 files left out") for note in source.notes)
 
 
 def test_a_one_pixel_image_is_decoded(dirs):
@@ -314,6 +313,28 @@ def test_without_a_test_folder_a_fifth_is_held_out_by_content(dirs):
     )
 
 
+def test_small_classes_still_give_a_test_image(dirs):
+    for name, count in (("cat", 2), ("dog", 1)):
+        for path in sorted((dirs / "labeled" / name).iterdir())[count:]:
+            path.unlink()
+    source = load(dirs, test=None)
+    assert source.test_labels.tolist() == [0]
+    assert source.train_labels[source.train_labels >= 0].tolist() == [0, 1]
+    next((dirs / "labeled" / "cat").iterdir()).unlink()
+    with pytest.raises(ValueError, match="no class has two images.*give data.test"):
+        load(dirs, test=None)
+    for path in (dirs / "test").rglob("*.png"):
+        path.unlink()
+    with pytest.raises(ValueError, match="data.test=.*no image that can be used"):
+        load(dirs)
+
+
+def test_a_name_never_breaks_a_line(dirs):
+    (dirs / "unlabeled" / "a\nb\x1b.jpg").write_bytes(b"")
+    [(name, _)] = load(dirs).skipped
+    assert name.endswith(r"a\nb\x1b.jpg")
+
+
 def test_size_and_channels_are_chosen_from_the_data(dirs):
     source = load(dirs, image_size=None)
     assert source.image_shape == (32, 32, 3)
@@ -321,7 +342,8 @@ def test_size_and_channels_are_chosen_from_the_data(dirs):
         Image.open(path).convert("L").resize((100, 80)).save(path)
     source = load(dirs, image_size=None)
     assert source.image_shape == (64, 64, 1)
-    assert any("data.image_size=64" in note for note in source.notes)
+    assert source.chosen == {"image_size": 64, "channels": 1}
+    assert any("80 pixels (median), resized to 64×64" in n for n in source.notes)
     assert load(dirs, image_size=None, channels=3).image_shape == (64, 64, 3)
 
 

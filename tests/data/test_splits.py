@@ -272,6 +272,28 @@ def test_impossible_requests_name_field_and_supply(changes, message):
         cifar10().splits(changes.pop("mismatch", 0.5), **changes)
 
 
+@pytest.mark.parametrize(
+    ("mismatch", "expected"), [(0.0, 30), (1.0, 20), (0.5, 40), (0.25, 40), (0.8, 25)]
+)
+def test_without_a_number_all_that_the_ratio_allows(mismatch, expected):
+    """Three ID classes with ten images left each, two OOD classes of ten."""
+    labels = np.repeat(np.arange(5), [15, 15, 15, 10, 10])
+    for nothing in (None, 0):
+        splits = make_splits(
+            labels,
+            labels,
+            "01234",
+            id_classes=tuple("012"),
+            ood_classes=tuple("34"),
+            labels_per_class=5,
+            num_unlabeled=nothing,
+            mismatch=mismatch,
+            seed=0,
+        )
+        assert len(splits.unlabeled) == expected
+        assert (labels[splits.unlabeled] > 2).sum() == round(mismatch * expected)
+
+
 def test_random_classes_are_a_function_of_the_seed():
     chosen = [choose_classes(CIFAR10, 6, 4, seed) for seed in range(50)]
     assert chosen[3] == choose_classes(CIFAR10, 6, 4, 3)

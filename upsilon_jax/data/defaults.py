@@ -9,6 +9,10 @@ _TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
 _EPOCHS = (20, 400)  # fewest and most
 _PRETRAIN_SHARE = 8  # E_pt = 50 of 400 epochs
 _CLUSTERS = (2, 20)
+# γ has to lie above chance, 1/C: the paper's 0.3 for 6 classes is 1.8 of it, and 0.15
+# for 100 its lowest. Above 0.6 nearly all images of two classes would count as foreign.
+_OOD_THRESHOLD_OVER_CHANCE = 1.8
+_OOD_THRESHOLD = (0.15, 0.6)
 
 
 class Defaults(NamedTuple):
@@ -18,13 +22,22 @@ class Defaults(NamedTuple):
     epochs: int
     pretrain_epochs: int
     num_clusters: int
+    ood_threshold: float
 
 
-def suggest(num_labeled: int, num_unlabeled: int, num_classes: int) -> Defaults:
+def suggest(
+    num_labeled: int,
+    num_unlabeled: int,
+    num_classes: int,
+    *,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+) -> Defaults:
     """Settings for so many images and classes.
 
     Batches are the paper's 128, or the largest power of two that both sets fill. K is
-    two thirds of the classes, as in the paper's 4 for 6, and at most its 20.
+    two thirds of the classes, as in the paper's 4 for 6, and at most its 20. What is
+    given already, `batch_size` or `epochs`, is kept and the others follow it.
     """
     if min(num_labeled, num_unlabeled, num_classes) < 1:
         raise ValueError(
@@ -32,16 +45,19 @@ def suggest(num_labeled: int, num_unlabeled: int, num_classes: int) -> Defaults:
             f"{num_classes} classes: there must be some of each"
         )
     smaller = min(_BATCH_SIZE, num_labeled, num_unlabeled)
-    batch_size = 2 ** (smaller.bit_length() - 1)
+    batch_size = batch_size or 2 ** (smaller.bit_length() - 1)
     steps_per_epoch = -(-num_unlabeled // batch_size)
-    epochs = _clip(round(_TOTAL_STEPS / steps_per_epoch), _EPOCHS)
+    epochs = epochs or _clip(round(_TOTAL_STEPS / steps_per_epoch), _EPOCHS)
     return Defaults(
         batch_size=batch_size,
         epochs=epochs,
         pretrain_epochs=max(epochs // _PRETRAIN_SHARE, 1),
         num_clusters=_clip(round(2 * num_classes / 3), _CLUSTERS),
+        ood_threshold=_clip(
+            round(_OOD_THRESHOLD_OVER_CHANCE / num_classes, 2), _OOD_THRESHOLD
+        ),
     )
 
 
-def _clip(value: int, bounds: tuple[int, int]) -> int:
+def _clip(value: float, bounds: tuple[float, float]) -> float:
     return min(max(value, bounds[0]), bounds[1])

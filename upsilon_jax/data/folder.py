@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+import tqdm
 
 from upsilon_jax.data import photos
+from upsilon_jax.data.directories import class_files, directory, list_files, printable
 from upsilon_jax.data.photos import BadImage
 from upsilon_jax.data.source import (
     UNKNOWN,
     Source,
     channel_statistics,
+    counted,
     in_memory_reader,
     keep_in_memory,
 )
@@ -63,18 +65,18 @@ def load(
     """
     del data_dir
     labeled, unlabeled = (
-        _directory("labeled", labeled),
-        _directory("unlabeled", unlabeled),
+        directory("labeled", labeled),
+        directory("unlabeled", unlabeled),
     )
     skipped: list[tuple[str, str]] = []
-    class_names, labeled_files = _class_files("labeled", labeled, skipped)
+    class_names, labeled_files = class_files("labeled", labeled, skipped)
     notes = [f"{len(class_names)} classes: {_shown(class_names)}"]
     image_size, channels = _choose(labeled_files, image_size, channels, notes)
-    unlabeled_files = [(path, UNKNOWN) for path in _files(unlabeled, skipped)]
+    unlabeled_files = [(path, UNKNOWN) for path in list_files(unlabeled, skipped)]
     test_files = []
     if test:
-        test = _directory("test", test)
-        _, test_files = _class_files("test", test, skipped, class_names)
+        test = directory("test", test)
+        _, test_files = class_files("test", test, skipped, class_names)
 
     size = len(labeled_files) + len(unlabeled_files)
     in_memory = keep_in_memory(size * image_size**2 * channels, in_memory)
@@ -87,9 +89,15 @@ def load(
     _note_leaks(known, held_out, notes)
     if not others:
         raise ValueError(f"data.unlabeled={unlabeled}: has no image that can be used")
-    if skipped:
-        notes.append(f"{len(skipped):,} files left out, the first: {skipped[0]}")
+    if not held_out:
+        raise ValueError(
+            f"data.test={test}: has no image that can be used"
+            if test
+            else f"data.labeled={labeled}: no class has two images, so there is none "
+            "to hold out for testing; give data.test"
+        )
 
+    notes.append(counted(len(known), len(others), len(held_out)))
     read = _reader(known + others, held_out, image_size, channels, in_memory)
     mean, std = channel_statistics(read, np.arange(len(known)))
     return Source(
@@ -104,67 +112,8 @@ def load(
         in_memory=in_memory,
         notes=tuple(notes),
         skipped=tuple(skipped),
+        chosen={"image_size": image_size, "channels": channels},
     )
-
-
-def _directory(field: str, path: str | None) -> str:
-    if not path:
-        raise ValueError(f"data.{field} is empty: it must name a folder of images")
-    path = os.path.expanduser(path)
-    if not os.path.isdir(path):
-        raise ValueError(f"data.{field}={path}: there is no such folder")
-    return path
-
-
-def _files(folder: str, skipped: list[tuple[str, str]]) -> list[str]:
-    """All files below, sorted; links are followed, each folder is entered once."""
-    entered, found = set(), []
-    failed = lambda error: skipped.append(
-        (printable(error.filename), f"cannot be read ({error.strerror})")
-    )
-    for here, folders, files in os.walk(folder, followlinks=True, onerror=failed):
-        real = os.path.realpath(here)
-        if real in entered:
-            skipped.append((printable(here), "a link to a folder that is read already"))
-            folders.clear()
-            continue
-        entered.add(real)
-        folders.sort()
-        found.extend(os.path.join(here, name) for name in sorted(files))
-    return found
-
-
-def _class_files(
-    field: str, folder: str, skipped, class_names: tuple[str, ...] | None = None
-) -> tuple[tuple[str, ...], list[tuple[str, int]]]:
-    """Class names, and (file, label) of the sub-folders of `folder`."""
-    folders: dict[str, list[str]] = {}
-    for entry in sorted(os.listdir(folder)):
-        path = os.path.join(folder, entry)
-        if not os.path.isdir(path):
-            skipped.append((printable(path), "not inside the folder of a class"))
-        elif entry.startswith("."):
-            skipped.append((printable(path), "a hidden folder"))
-        else:  # one name may be spelled in several ways in Unicode
-            name = unicodedata.normalize("NFC", printable(entry))
-            folders.setdefault(name, []).append(path)
-    names = class_names or tuple(sorted(folders))
-    unknown = sorted(set(folders) - set(names))
-    if unknown:
-        raise ValueError(
-            f"data.{field}={folder}: {unknown[0]} is no class of data.labeled"
-        )
-    if len(names) < 2:
-        raise ValueError(
-            f"data.{field}={folder}: must have a sub-folder for each of at least two "
-            f"classes, has {len(names)}"
-        )
-    return names, [
-        (path, label)
-        for label, name in enumerate(names)
-        for sub in folders.get(name, ())
-        for path in _files(sub, skipped)
-    ]
 
 
 def _choose(
@@ -185,10 +134,12 @@ def _choose(
     if image_size is None:
         median = int(np.median(sides)) if sides else _SMALL
         image_size = _LARGE if median >= _LARGE_FROM else _SMALL
-        notes.append(f"data.image_size={image_size}, as labeled images have {median}")
+        notes.append(
+            f"shorter side of labeled images: {median} pixels (median), resized to "
+            f"{image_size}×{image_size}"
+        )
     if channels is None:
         channels = 1 if grey and all(grey) else 3
-        notes.append(f"data.channels={channels}")
     return image_size, channels
 
 
@@ -204,7 +155,14 @@ def _decode_all(files, image_size, channels, keep, skipped) -> list[Photo]:
         return Photo(path, label, digest, pixels)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(decode, files))
+        bar = tqdm.tqdm(
+            pool.map(decode, files),
+            desc="reading images",
+            total=len(files),
+            disable=None,  # only on a terminal
+            leave=False,
+        )
+        results = list(bar)
     for (path, _), result in zip(files, results, strict=True):
         if isinstance(result, BadImage):
             skipped.append((printable(path), str(result)))
@@ -226,13 +184,14 @@ def _check_classes(folder, known, class_names, skipped) -> None:
 def _hold_out(known: list[Photo], notes: list[str]) -> tuple[list[Photo], list[Photo]]:
     """Takes test images from every class by their digests: no seed, no file names.
 
-    Equal images have equal digests, so copies of one do not end on both sides. A class
-    of one image keeps it to learn from.
+    Equal images have equal digests, so copies of one do not end on both sides. At least
+    one image is taken, but a class of one image keeps it to learn from.
     """
     tested = set()
     for label in {photo.label for photo in known}:
         digests = sorted({photo.digest for photo in known if photo.label == label})
-        tested.update(digests[: int(len(digests) * TEST_FRACTION)])
+        held = max(int(len(digests) * TEST_FRACTION), min(len(digests) - 1, 1))
+        tested.update(digests[:held])
     train = [photo for photo in known if photo.digest not in tested]
     test = [photo for photo in known if photo.digest in tested]
     notes.append(
@@ -284,11 +243,6 @@ def _reader(train, test, image_size, channels, in_memory):
         return pixels
 
     return read
-
-
-def printable(path: str) -> str:
-    """A path that any terminal and any UTF-8 file takes."""
-    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _shown(names: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping
 
@@ -12,6 +13,7 @@ from upsilon_jax.data.source import (
     UNKNOWN,
     Source,
     channel_statistics,
+    counted,
     in_memory_reader,
 )
 
@@ -64,6 +66,7 @@ def load(
         mean=mean,
         std=std,
         read=read,
+        notes=(counted(len(x_train), len(x_unlabeled), len(x_test)),),
     )
 
 
@@ -71,7 +74,11 @@ def _read(path: str | None) -> Mapping[str, np.ndarray]:
     if not path:
         raise ValueError("data.path is empty: it must name a .npz file")
     try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+        expanded = os.path.expanduser(path)
+        with (
+            open(expanded, "rb") as opened,
+            np.load(opened, allow_pickle=False) as file,
+        ):
             arrays = {name: file[name] for name in file.files}
     except (OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +40,7 @@ class Source(NamedTuple):
     in_memory: bool = True  # whether `read` only copies
     notes: tuple[str, ...] = ()  # lines worth printing once
     skipped: tuple[tuple[str, str], ...] = ()  # (file, why it was left out)
+    chosen: Mapping[str, int] = {}  # values of options that may be left open
 
     @property
     def nbytes(self) -> int:
@@ -86,6 +87,14 @@ def channel_statistics(
     std = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
     std = np.where(std > 0, std, 255.0)
     return tuple((mean / 255).tolist()), tuple((std / 255).tolist())
+
+
+def counted(num_labeled: int, num_unlabeled: int, num_test: int) -> str:
+    """A note on the size of one's own data."""
+    return (
+        f"{num_labeled:,} labeled, {num_unlabeled:,} unlabeled and {num_test:,} test "
+        "images"
+    )
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

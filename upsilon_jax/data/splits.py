@@ -26,7 +26,7 @@ def make_splits(
     id_classes: str | Sequence[str],
     ood_classes: str | Sequence[str],
     labels_per_class: int,
-    num_unlabeled: int,
+    num_unlabeled: int | None,
     mismatch: float,
     valid_per_class: int = 0,
     ood_imbalance: float = 1.0,
@@ -44,7 +44,7 @@ def make_splits(
       id_classes: as `resolve_classes` takes them; label order is the order given.
       ood_classes: likewise, not overlapping.
       labels_per_class: labeled images of every ID class.
-      num_unlabeled: |D_u|.
+      num_unlabeled: |D_u|; None or 0 for as many as there are at this ratio.
       mismatch: share of D_u from OOD classes, 0..1.
       valid_per_class: at most this many images of every ID class that nothing else
         took; there may be none (CIFAR-100 at ratio 0 uses every ID image).
@@ -55,7 +55,9 @@ def make_splits(
     Raises:
       ValueError: asks for what the data set has not; names field, value and supply.
     """
-    _check(labels_per_class, num_unlabeled, mismatch, valid_per_class, ood_imbalance)
+    _check(
+        labels_per_class, num_unlabeled or 0, mismatch, valid_per_class, ood_imbalance
+    )
     id_classes, ood_classes = resolve_classes(
         class_names, id_classes, ood_classes, seed
     )
@@ -73,6 +75,7 @@ def make_splits(
     id_room = np.array([len(orders[c]) - labels_per_class for c in id_classes])
     ood_room = np.array([len(orders[c]) for c in ood_classes], dtype=np.int64)
 
+    num_unlabeled = num_unlabeled or _most(id_room.sum(), ood_room.sum(), mismatch)
     num_ood = _round(num_unlabeled * mismatch)
     if ood_imbalance > 1 and num_ood:
         tail = _long_tail(ood_room, ood_imbalance)
@@ -233,6 +236,13 @@ def _shuffled(parts: list[np.ndarray], seed: int, stream: str) -> np.ndarray:
     """
     indices = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
     return indices[permutation(len(indices), seed=seed, stream=stream)]
+
+
+def _most(num_id: int, num_ood: int, mismatch: float) -> int:
+    """The largest D_u with a share `mismatch` of OOD images."""
+    if mismatch in (0, 1):
+        return int(num_ood if mismatch else num_id)
+    return int(min(num_id / (1 - mismatch), num_ood / mismatch))
 
 
 def _shares(count, room, num_unlabeled, mismatch, kind) -> np.ndarray:
