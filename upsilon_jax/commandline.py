@@ -61,8 +61,10 @@ def config_name() -> str:
 
 def run_name(config: ml_collections.ConfigDict) -> str:
     """cifar10-upsilon-m50-s0: what tells the runs of a table apart."""
-    mismatch = f"{100 * config.data.mismatch:g}"
-    return f"{config_name()}-{config.method.name}-m{mismatch}-s{config.seed}"
+    parts = [config_name(), config.method.name, f"s{config.seed}"]
+    if config.data.mismatch is not None:  # of one's own data nobody knows it
+        parts.insert(2, f"m{100 * config.data.mismatch:g}")
+    return "-".join(parts)
 
 
 def run(main: Callable[[], None]) -> NoReturn:

@@ -36,6 +36,19 @@ def test_missing_cells_unequal_counts_and_divergence_are_said():
     assert lines[3] == "| digits | fixmatch | — | diverge |"
 
 
+def test_own_data_have_no_ratio_and_are_told_apart_by_their_place():
+    runs = [result("pl", None, accuracy) for accuracy in (0.5, 0.25)]
+    for run, place in zip(runs, ("cats", "dogs"), strict=True):
+        run["config"]["data"] |= {"name": "folder", "labeled": place}
+    lines = accuracy_table([result("pl", 0.5, 0.75), *runs]).splitlines()
+    assert lines[0] == "| data | method | accuracy | 50% |"
+    assert lines[2:5] == [
+        "| digits | pl | — | 75.00 |",
+        "| folder cats | pl | 50.00 | — |",
+        "| folder dogs | pl | 25.00 | — |",
+    ]
+
+
 def test_results_are_found_at_any_depth(tmp_path):
     for name, accuracy in (("b", 0.5), ("a/c", 0.25)):
         (tmp_path / name).mkdir(parents=True)

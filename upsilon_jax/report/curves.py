@@ -44,10 +44,10 @@ def save_curves(result: Mapping[str, Any], path: pathlib.Path) -> None:
         _draw(axis, title, history, series)
     _draw_share(axes[2], history)
     config = result["config"]
-    figure.suptitle(
-        f"{config['method']['name']} on {config['data']['name']}, "
-        f"mismatch {config['data']['mismatch']:.0%}, seed {result['seed']}"
-    )
+    title = [f"{config['method']['name']} on {config['data']['name']}"]
+    if config["data"]["mismatch"] is not None:
+        title.append(f"mismatch {config['data']['mismatch']:.0%}")
+    figure.suptitle(", ".join([*title, f"seed {result['seed']}"]))
     figure.savefig(path, dpi=110)
 
 

@@ -26,14 +26,16 @@ def accuracy_table(results: Iterable[Mapping[str, Any]]) -> str:
     cells = collections.defaultdict(list)
     for result in results:
         config = result["config"]
-        row = (config["data"]["name"], config["method"]["name"])
+        row = (_data_name(config["data"]), config["method"]["name"])
         cells[row, config["data"]["mismatch"]].append(result)
     if not cells:
         raise ValueError("no result.json found")
     rows = list(dict.fromkeys(row for row, _ in cells))
-    ratios = sorted({ratio for _, ratio in cells})
+    unknown_first = lambda ratio: -1 if ratio is None else ratio
+    ratios = sorted({ratio for _, ratio in cells}, key=unknown_first)
     counts = {len(runs) for runs in cells.values()}
-    header = ["data", "method", *(f"{ratio:.0%}" for ratio in ratios)]
+    titles = ("accuracy" if ratio is None else f"{ratio:.0%}" for ratio in ratios)
+    header = ["data", "method", *titles]
     lines = [header, ["---", "---", *("---:" for _ in ratios)]]
     for row in rows:
         shown = [_cell(cells[row, ratio], len(counts) > 1) for ratio in ratios]
@@ -41,6 +43,12 @@ def accuracy_table(results: Iterable[Mapping[str, Any]]) -> str:
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     seeds = f"{min(counts)}" if len(counts) == 1 else "as given by n"
     return f"{table}\n\nTest accuracy in %, mean ± std; seeds per cell: {seeds}."
+
+
+def _data_name(data: Mapping[str, Any]) -> str:
+    """One's own data are called by their place: they all have the same name."""
+    place = data.get("labeled") or data.get("path")
+    return f"{data['name']} {place}" if place else data["name"]
 
 
 def _cell(runs: list[Mapping[str, Any]], with_count: bool) -> str:
