@@ -16,12 +16,22 @@ CONFIGS = sorted(
     if path.stem not in ("__init__", "base", "methods")
 )
 
+# What configs for one's own images leave open.
+CHOSEN_FROM_DATA = {
+    "train.batch_size": 16,
+    "train.epochs": 40,
+    "train.pretrain_epochs": 5,
+    "method.num_clusters": 4,
+    "method.ood_threshold": 0.3,
+}
+
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_config_is_valid_and_builds_its_method(name, method):
     config = importlib.import_module(f"configs.{name}").get_config(method)
     validate(config)
+    config = config_lib.fill(config, CHOSEN_FROM_DATA)
     built = build_method(config, 6, 4, config.data.num_unlabeled)
     assert "logits" in built.heads
 
@@ -135,6 +145,24 @@ def test_differences_name_every_changed_field():
     assert not config_lib.differences(
         {"a": {"b": [1, 2]}, "c": 1}, {"a": {"b": (1, 2)}, "c": 1}
     )
+
+
+def test_fill_touches_only_what_is_none_and_validates():
+    from configs import folder
+
+    config = folder.get_config()
+    config.train.epochs = 7
+    filled = config_lib.fill(config, CHOSEN_FROM_DATA)
+    assert (filled.train.epochs, filled.train.batch_size) == (7, 16)
+    assert config.train.batch_size is None  # a copy
+    assert config_lib.fill(digits.get_config(), CHOSEN_FROM_DATA) == digits.get_config()
+    assert (
+        "num_clusters"
+        not in config_lib.fill(folder.get_config("baseline"), CHOSEN_FROM_DATA).method
+    )
+    config.train.epochs = 4
+    with pytest.raises(ConfigError, match="at most train.epochs=4"):
+        config_lib.fill(config, CHOSEN_FROM_DATA)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

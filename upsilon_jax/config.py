@@ -51,8 +51,8 @@ _DECAY = Rule("in [0, 1)", lambda v: 0 <= v < 1)
 
 RULES: Mapping[str, Rule] = {
     "seed": _between(0, 2**31 - 1),
-    "data.labels_per_class": _at_least(1),
-    "data.num_unlabeled": _at_least(1),
+    "data.labels_per_class": _at_least(0),  # 0: all, where the data set has its own D_u
+    "data.num_unlabeled": _at_least(0),  # 0: all there are
     "data.mismatch": _FRACTION,
     "data.ood_imbalance": _at_least(1),
     "data.valid_per_class": _at_least(0),
@@ -102,10 +102,10 @@ def validate(config: ConfigDict) -> None:
         if value is not None and not rule.holds(value):
             raise ConfigError(f"{field}={value!r}: must be {rule.allowed}")
     _validate_thresholds(flat)
-    if flat["train.pretrain_epochs"] > flat["train.epochs"]:
+    pretrain, epochs = flat["train.pretrain_epochs"], flat["train.epochs"]
+    if None not in (pretrain, epochs) and pretrain > epochs:
         raise ConfigError(
-            f"train.pretrain_epochs={flat['train.pretrain_epochs']}: must be at most "
-            f"train.epochs={flat['train.epochs']}"
+            f"train.pretrain_epochs={pretrain}: must be at most train.epochs={epochs}"
         )
 
 
@@ -209,6 +209,16 @@ def build_method(
     return factory(
         num_classes, **{k: v for k, v in kwargs.items() if k in accepted or k in given}
     )
+
+
+def fill(config: ConfigDict, values: Mapping[str, Any]) -> ConfigDict:
+    """A valid copy in which fields that are None take these values."""
+    flat = flatten(config)
+    left = {k: value for k, value in values.items() if flat.get(k, value) is None}
+    config = config.copy_and_resolve_references()
+    config.update_from_flattened_dict(left)
+    validate(config)
+    return config
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -22,7 +22,14 @@ from upsilon_jax.data.streams import Pipeline
 from upsilon_jax.interrupts import Interrupted, Interrupts
 from upsilon_jax.observer import Observer
 from upsilon_jax.report.curves import save_curves
-from upsilon_jax.run import REFRESH_KEY, TRAIN_KEY, Run, initial_state, prepare
+from upsilon_jax.run import (
+    REFRESH_KEY,
+    TRAIN_KEY,
+    Run,
+    initial_state,
+    is_complete,
+    prepare,
+)
 from upsilon_jax.types import Outputs, Predictions, PseudoLabels, TrainState
 
 # Compiled programs are kept between runs: the second start takes seconds.
@@ -88,13 +95,20 @@ def train(
     validate(config)
     workdir = pathlib.Path(workdir)
     workdir.mkdir(parents=True, exist_ok=True)
+    known = lambda config: results.find(
+        workdir, config.to_dict(), override=override_config
+    )
     with locked(workdir):
-        if result := results.find(workdir, config.to_dict(), override=override_config):
+        if is_complete(config) and (result := known(config)):
             return result
         if not jax.config.jax_compilation_cache_dir:  # unless the user has chosen one
             enable_cache(CACHE)
         run = prepare(config)
+        config = run.config  # what was left open is now chosen from the data
+        if result := known(config):
+            return result
         results.write(workdir / "config.json", config.to_dict())
+        skipped = results.write_skipped(workdir / "skipped.txt", run.source.skipped)
         with (
             Interrupts() as interrupts,
             contextlib.closing(
@@ -103,7 +117,7 @@ def train(
         ):
             progress, complaints = _start(run, checkpoints, interrupts)
             with Observer(workdir, run.schedule.total_steps, progress.step) as observer:
-                for line in complaints:
+                for line in (*run.notes, *skipped, *complaints):
                     observer.say(line)
                 outcome = _train(run, progress, checkpoints, observer, interrupts)
         result = _result(run, progress, outcome)

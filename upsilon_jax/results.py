@@ -8,7 +8,7 @@ import math
 import os
 import pathlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from upsilon_jax.checkpoint import WorkdirError
@@ -34,6 +34,14 @@ def find(
             "another --workdir, or --override_config to go on with the new values"
         )
     return None if changed else read(workdir / "result.json")
+
+
+def write_skipped(path: pathlib.Path, skipped: Sequence[tuple[str, str]]) -> list[str]:
+    """Writes the files that were left out, one a line; returns lines to say of it."""
+    if not skipped:
+        return []
+    path.write_text("".join(f"{file}\t{why}\n" for file, why in skipped), "utf-8")
+    return [f"files left out: {len(skipped):,}, listed with the reasons in {path}"]
 
 
 def versions() -> dict[str, str]:

@@ -11,10 +11,18 @@ import numpy as np
 from jax.sharding import Mesh
 
 from upsilon_jax import feed, models, sharding
-from upsilon_jax.config import Schedule, build_method, make_schedule
+from upsilon_jax.config import (
+    ConfigError,
+    Schedule,
+    build_method,
+    fill,
+    flatten,
+    make_schedule,
+)
+from upsilon_jax.data import defaults
 from upsilon_jax.data.classes import resolve_classes
-from upsilon_jax.data.source import Source, load_source
-from upsilon_jax.data.splits import make_splits, relabel
+from upsilon_jax.data.source import OWN_FIELDS, Source, load_source
+from upsilon_jax.data.splits import make_own_splits, make_splits, relabel
 from upsilon_jax.methods import Method
 from upsilon_jax.step import Pixels, Programs, init_state, make_optimizer, make_programs
 from upsilon_jax.types import Splits, TrainState
@@ -22,11 +30,20 @@ from upsilon_jax.types import Splits, TrainState
 # Purposes of the run's root key.
 METHOD_KEY, TRAIN_KEY, REFRESH_KEY = range(3)
 
+# Where the fields of `defaults.Defaults` stand in a config.
+_SECTIONS = {
+    "batch_size": "train",
+    "epochs": "train",
+    "pretrain_epochs": "train",
+    "num_clusters": "method",
+    "ood_threshold": "method",
+}
+
 
 class Run(NamedTuple):
     """All that training needs and never changes."""
 
-    config: ml_collections.ConfigDict
+    config: ml_collections.ConfigDict  # complete: nothing is left to choose
     source: Source
     splits: Splits
     num_classes: int
@@ -38,6 +55,7 @@ class Run(NamedTuple):
     programs: Programs
     feed: feed.Feed
     key: jax.Array
+    notes: tuple[str, ...]  # lines for the person who started it
 
     @property
     def hidden(self) -> np.ndarray:
@@ -49,8 +67,14 @@ def prepare(config: ml_collections.ConfigDict) -> Run:
     """Opens the data and builds what a valid config describes."""
     source = open_source(config)
     splits, num_classes = draw_splits(config, source)
+    asked, config = config, complete(config, source, splits, num_classes)
     num_ood = len(splits.classes) - num_classes
     method = build_method(config, num_classes, num_ood, len(splits.unlabeled))
+    if method.reads_hidden_labels and source.has_unlabeled:
+        raise ConfigError(
+            f"method.name={config.method.name!r}: reads the true classes of the "
+            f"unlabeled images, which {source.name} does not have"
+        )
     schedule = make_schedule(config, method, len(splits.unlabeled))
     mesh = sharding.data_mesh()
     programs = make_programs(
@@ -79,6 +103,7 @@ def prepare(config: ml_collections.ConfigDict) -> Run:
         programs=programs,
         feed=images,
         key=sharding.replicate(jax.random.key(config.seed), mesh),
+        notes=(*source.notes, *choices(asked, config)),
     )
 
 
@@ -90,6 +115,7 @@ def open_source(config: ml_collections.ConfigDict) -> Source:
         data_dir=data.data_dir,
         image_size=data.image_size,
         in_memory={"auto": None, "resident": True, "stream": False}[data.residency],
+        **{field: data.get(field) for field in OWN_FIELDS.get(data.name, ())},
     )
 
 
@@ -98,6 +124,23 @@ def draw_splits(
 ) -> tuple[Splits, int]:
     """The split of a config, and C."""
     data = config.data
+    if source.has_unlabeled:
+        splits = make_own_splits(
+            source.train_labels,
+            source.test_labels,
+            source.class_names,
+            labels_per_class=data.labels_per_class,
+            num_unlabeled=data.num_unlabeled,
+            valid_per_class=data.valid_per_class,
+            seed=config.seed,
+        )
+        return splits, len(splits.classes)
+    if not data.labels_per_class or data.mismatch is None:
+        raise ConfigError(
+            f"data.labels_per_class={data.labels_per_class} and data.mismatch="
+            f"{data.mismatch}: must be given, {source.name} has no unlabeled images of "
+            "its own and they are drawn from its classes"
+        )
     id_classes, ood_classes = resolve_classes(
         source.class_names, _spec(data.id_classes), _spec(data.ood_classes), config.seed
     )
@@ -120,6 +163,49 @@ def draw_splits(
 def _spec(classes: tuple[str, ...]) -> str | tuple[str, ...]:
     """A lone entry may be a rule such as "rest" or "random:6"."""
     return classes[0] if len(classes) == 1 else classes
+
+
+def is_complete(config: ml_collections.ConfigDict) -> bool:
+    """Whether `complete` would find nothing to do; known without opening the data."""
+    flat = flatten(config)
+    left = [
+        k for k, section in _SECTIONS.items() if flat.get(f"{section}.{k}", 0) is None
+    ]
+    return config.data.name not in OWN_FIELDS and not left
+
+
+def complete(
+    config: ml_collections.ConfigDict, source: Source, splits: Splits, num_classes: int
+) -> ml_collections.ConfigDict:
+    """A valid copy in which what was left None is chosen from the data.
+
+    The same data give the same values, so a run that is resumed finds its own config.
+    """
+    suggested = defaults.suggest(
+        len(splits.labeled),
+        len(splits.unlabeled),
+        num_classes,
+        batch_size=config.train.batch_size,
+        epochs=config.train.epochs,
+    )
+    return fill(
+        config,
+        {f"data.{field}": value for field, value in source.chosen.items()}
+        | {f"{_SECTIONS[k]}.{k}": value for k, value in suggested._asdict().items()},
+    )
+
+
+def choices(
+    asked: ml_collections.ConfigDict, config: ml_collections.ConfigDict
+) -> tuple[str, ...]:
+    """A line with what `complete` has chosen, none if that is nothing."""
+    before = flatten(asked)
+    chosen = [f"{k}={v:g}" for k, v in flatten(config).items() if before[k] != v]
+    if not chosen:
+        return ()
+    return (
+        f"chosen from the data: {', '.join(chosen)} (--config.FIELD=VALUE changes)",
+    )
 
 
 def build_model(config: ml_collections.ConfigDict, method: Method):

@@ -70,7 +70,10 @@ def report(config: ConfigDict, source: Source) -> None:
         print(note)
     for path, reason in source.skipped:
         print(f"left out: {path}: {reason}")
-    own = run.draw_splits(config, source)[0]  # fails if the config asks too much
+    own, num_classes = run.draw_splits(config, source)  # fails if asked too much
+    completed = run.complete(config, source, own, num_classes)
+    for line in run.choices(config, completed):
+        print(line)
     bar = _bar("checking", " batches")
     print(f"data digest {prepare.data_digest(source, progress=bar)}")
     splits = {"all": own} if source.has_unlabeled else dict(_at_ratios(config, source))
