@@ -3,10 +3,10 @@
 import hashlib
 import socket
 
-import ml_collections
 import numpy as np
 import pytest
 
+from configs import digits
 from tests.data.conftest import make_archive
 from upsilon_jax.data import DataNotPrepared, load_source, prepare
 from upsilon_jax.data.builders import tiny_imagenet
@@ -106,7 +106,7 @@ def command(monkeypatch):
 
     def call(*argv, **data):
         def read_config(path, overrides):
-            config = ml_collections.ConfigDict({"seed": 0, "data": DIGITS})
+            config = digits.get_config("baseline")
             config.data.update(data)
             return config
 
@@ -114,21 +114,6 @@ def command(monkeypatch):
         main.main(["some.py", *argv])
 
     return call
-
-
-DIGITS = {
-    "name": "digits",
-    "data_dir": ml_collections.config_dict.placeholder(str),
-    "image_size": ml_collections.config_dict.placeholder(int),
-    "residency": "auto",
-    "id_classes": ("0", "1", "2", "3", "4", "5"),
-    "ood_classes": ("6", "7", "8", "9"),
-    "labels_per_class": 5,
-    "num_unlabeled": 400,
-    "mismatch": 0.5,
-    "valid_per_class": 0,
-    "ood_imbalance": 1.0,
-}
 
 
 def test_the_command_prints_the_split(command, capsys):
