@@ -19,7 +19,8 @@ STEPS_PER_EPOCH = 3
 def tiny(method="upsilon", **changes):
     """Six epochs of three steps; labels from epoch 2 on, low thresholds to get some."""
     config = digits.get_config(method)
-    config.data.update(num_unlabeled=96, labels_per_class=5)
+    # without augmentation the steps compile in half the time
+    config.data.update(num_unlabeled=96, labels_per_class=5, augmentation="none")
     config.model.update(depth=10, width=1, bn_decay=0.5)
     config.train.update(
         epochs=6, pretrain_epochs=2, batch_size=32, save_epochs=1, report_epochs=2
