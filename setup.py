@@ -1,0 +1,54 @@
+"""Install with `pip install -e '.[cpu]'`; see README.md."""
+
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(
+    r'__version__ = "(.+?)"', (HERE / "upsilon_jax" / "__init__.py").read_text("utf-8")
+)[1]
+
+# The core trains on one's own images and on the embedded digits without TensorFlow.
+CORE = [
+    "absl-py",
+    "clu>=0.0.12",
+    "flax>=0.12.8",
+    "jax>=0.10.2",
+    "matplotlib>=3.10",
+    "ml-collections>=1.1",
+    "numpy>=2.1",
+    "optax>=0.2.8",
+    "orbax-checkpoint>=0.12",
+    "pillow>=11",
+    "scikit-learn>=1.6",
+    "tqdm",
+]
+# tensorflow-datasets uses importlib_resources, and clu tensorboard, without saying so.
+TFDS = ["array_record", "importlib_resources", "tensorflow-datasets>=4.9.10"]
+TENSORBOARD = ["tensorboard>=2.21,<2.22"]
+CPU = [*TFDS, *TENSORBOARD, "tensorflow-cpu>=2.21,<2.22"]
+# torch exactly: other versions bring gigabytes of CUDA along.
+BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
+TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "ruff", "scipy"]
+
+setup(
+    name="upsilon_jax",
+    version=VERSION,
+    description="Class-mismatched semi-supervised learning in JAX",
+    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["upsilon_jax", "upsilon_jax.*"]),
+    package_data={"upsilon_jax": ["py.typed", "**/*.txt"]},
+    install_requires=CORE,
+    extras_require={
+        "bench": BENCH,
+        "cpu": CPU,
+        "cuda": [*CPU, "jax[cuda12]>=0.10.2"],
+        "tpu": [*CPU, "jax[tpu]>=0.10.2"],
+        "test": TEST,
+    },
+)
