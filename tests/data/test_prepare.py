@@ -1,6 +1,7 @@
 """`python -m upsilon_jax.data`: what it would do, does and prints."""
 
 import hashlib
+import pathlib
 import socket
 
 import numpy as np
@@ -10,6 +11,12 @@ from configs import digits
 from tests.data.conftest import make_archive
 from upsilon_jax.data import DataNotPrepared, load_source, prepare
 from upsilon_jax.data.builders import tiny_imagenet
+
+CONFIGS = sorted(
+    path.stem
+    for path in pathlib.Path("configs").glob("*.py")
+    if path.stem not in ("__init__", "base", "methods")
+)
 
 
 def test_nothing_to_do_for_data_that_is_not_of_tfds():
@@ -146,3 +153,46 @@ def test_errors_are_one_line_and_exit_2(command, capsys):
     assert error.value.code == 2
     err = capsys.readouterr().err
     assert "data.id_classes: no class 'zero'" in err and err.count("\n") == 1
+
+
+# ml_collections reads config files in a way that Python 3.12 no longer has.
+reads_config_files = pytest.mark.filterwarnings(
+    "ignore:the load_module:DeprecationWarning"
+)
+
+
+@reads_config_files
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["configs/no_such.py"], "configs/no_such.py: there is no such config"),
+        (["configs/digits.py:upsilom"], "did you mean upsilon"),
+        (
+            ["configs/digits.py", "--config.data.nme=x"],
+            "field: 'nme' Did you mean \"na",
+        ),
+        (["configs/digits.py", "--config.data.name=digit"], "did you mean digits"),
+        (["configs/digits.py", "--config.data.mismatch=x"], "data.mismatch=x"),
+        (["configs/digits.py", "extra"], "unexpected 'extra'"),
+        (["configs/folder.py"], "data.labeled is empty"),
+        (["configs/npz.py", "--config.data.path=nowhere"], "data.path=nowhere"),
+    ],
+)
+def test_what_a_user_mistypes_is_one_line(capsys, argv, told):
+    from upsilon_jax.data import __main__ as main
+
+    with pytest.raises(SystemExit) as error:
+        main.main(argv)
+    assert error.value.code == 2
+    err = capsys.readouterr().err
+    assert told in err and err.count("\n") == 1
+
+
+@reads_config_files
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_dry_run_of_every_config_says_something(capsys, tmp_path, name):
+    from upsilon_jax.data import __main__ as main
+
+    main.main([f"configs/{name}.py", "--dry-run", f"--config.data.data_dir={tmp_path}"])
+    out = capsys.readouterr().out
+    assert "nothing to prepare" in out or "MB into" in out

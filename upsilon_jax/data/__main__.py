@@ -43,19 +43,29 @@ def main(argv: Sequence[str]) -> None:
         for job in jobs:
             prepare.prepare(job, progress=_bar(f"{job.name}: {job.action}", " records"))
         report(config, run.open_source(config))
-    except (ValueError, OSError, AttributeError, KeyError, flags.Error) as error:
+    except (ValueError, OSError, flags.Error) as error:
         parser.exit(2, f"{parser.prog}: {_one_line(error)}\n")
 
 
 def read_config(path: str, overrides: Sequence[str]) -> ConfigDict:
     """The config of a file, with `--config.x.y=value` applied, validated."""
     values = flags.FlagValues()
-    holder = config_flags.DEFINE_config_file("config", flag_values=values)
-    rest = values(["data", f"--config={path}", *overrides])[1:]
+    argv = ["data", f"--config={path}", *overrides]
+    holder = config_flags.DEFINE_config_file(
+        "config", flag_values=values, sys_argv=argv
+    )
+    try:
+        rest = values(argv)[1:]
+        config = holder.value
+        config.method  # noqa: B018 - a file that is not there is reported late
+    except (AttributeError, KeyError) as error:
+        raise ValueError(f"no such config field: {_one_line(error)}") from error
+    except OSError as error:
+        raise ValueError(f"{path}: there is no such config") from error
     if rest:
         raise ValueError(f"unexpected {rest[0]!r}")
-    validate(holder.value)
-    return holder.value
+    validate(config)
+    return config
 
 
 def report(config: ConfigDict, source: Source) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsilon_jax.data import records, streams, tfds_source
-from upsilon_jax.data.source import DataNotPrepared, Source
+from upsilon_jax.data.source import DataNotPrepared, Source, check_name
 
 # A data set made of others is prepared when they are.
 PARTS = {"cifar10_svhn": ("cifar10", "svhn")}
@@ -52,6 +52,7 @@ def plan(name: str, data_dir: str | None = None) -> list[Job]:
 
     Nothing for those that are not of tfds (digits, folder, npz).
     """
+    check_name(name)
     parts = PARTS.get(name, (name,))
     return [
         _job(tfds_source.FACTS[part].builders, data_dir)

@@ -157,6 +157,12 @@ SOURCES: dict[str, Callable[..., Source]] = {
 OWN_FIELDS = {"folder": ("labeled", "unlabeled", "test", "channels"), "npz": ("path",)}
 
 
+def check_name(name: str) -> None:
+    """Raises a ValueError with the nearest names if there is no such data set."""
+    if name not in SOURCES:
+        raise ValueError(f"data.name={name!r}: {nearest(name, SOURCES)}")
+
+
 def load_source(
     name: str,
     *,
@@ -179,8 +185,7 @@ def load_source(
       ValueError: the name is unknown; the message has the nearest.
       DataNotPrepared: the data set is not there; the message has the command.
     """
-    if name not in SOURCES:
-        raise ValueError(f"data.name={name!r}: {nearest(name, SOURCES)}")
+    check_name(name)
     if image_size is not None and image_size < 1:
         raise ValueError(f"data.image_size={image_size}: must be at least 1")
     accepted = OWN_FIELDS.get(name, ())
