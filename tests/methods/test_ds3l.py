@@ -3,7 +3,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from tests.methods.test_fixmatch import online_pseudo_labels
-from tests.methods.tiny import assert_close, assert_same, gradient, quick_jit, setting
+from tests.methods.tiny import (
+    assert_close,
+    assert_same,
+    gradient,
+    quick_jit,
+    setting,
+    value,
+)
 from upsilon_jax.methods.baseline import baseline
 from upsilon_jax.methods.ds3l import ds3l, sample_weight
 
@@ -120,3 +127,11 @@ def test_weights_are_in_the_open_unit_interval():
     weight = np.asarray(sample_weight(own.params, prob))
     assert weight.shape == (50,) and (weight > 0).all() and (weight < 1).all()
     assert np.std(weight) > 1e-3
+
+
+def test_a_confidence_of_exactly_the_threshold_does_not_count():
+    method = ds3l(2, threshold=0.5, ramp_steps=0)
+    forward, state, batch = setting(method, num_classes=2)
+    flat = jax.tree.map(jnp.zeros_like, state.params)  # f = (1/2, 1/2) exactly
+    _, aux = value(method, forward, state._replace(params=flat), batch)
+    assert aux.metrics["confident"] == 0

@@ -53,26 +53,44 @@ def test_without_mixing_the_loss_is_that_of_its_definition():
     np.testing.assert_array_equal(mixed[:8], batch.image[0])
 
 
-def test_rows_mix_across_the_joint_batch_each_with_its_own_weight():
-    images, _, (_, _, batch) = mixture(mixmatch(C))
-    rows = np.concatenate([batch.image[0], batch.views[0], batch.views[1]])
-    rows = rows.reshape(24, -1).astype(np.float64)
-    mixed, partners, weights = images.reshape(24, -1), [], []
-    for i in range(24):
-        # mixed_i - x_i = (1 - λ)(x_j - x_i): find the j that fits.
+def partners_of(rows, mixed):
+    """(partner, λ) of every row from mixed_i - x_i = (1 - λ)(x_j - x_i)."""
+    found = []
+    for i, (row, mixture) in enumerate(zip(rows, mixed, strict=True)):
         fits = []
-        for j in range(24):
-            d, e = rows[j] - rows[i], mixed[i] - rows[i]
+        for j, other in enumerate(rows):
+            d, e = other - row, mixture - row
             share = d @ e / (d @ d) if j != i else 0.0
             fits.append((np.abs(e - share * d).max(), j, 1 - share))
         error, j, weight = min(fits)
         assert error < 1e-5
-        if weight < 1 - 1e-6:  # else the partner cannot be told
-            partners.append((i, j))
-            weights.append(weight)
-    assert min(weights) >= 0.5 and np.std(weights) > 0.01
-    assert any((i < 8) != (j < 8) for i, j in partners)
-    assert len({j for _, j in partners}) == len(partners)  # a permutation
+        found.append((j, weight))
+    return np.array([j for j, _ in found]), np.array([w for _, w in found])
+
+
+def test_images_and_targets_mix_across_the_joint_batch():
+    images, (_, aux), (forward, state, batch) = mixture(mixmatch(C))
+    rows = np.concatenate([batch.image[0], *batch.views]).reshape(24, -1)
+    partner, weight = partners_of(rows.astype(np.float64), images.reshape(24, -1))
+    told = weight < 1 - 1e-6  # else the partner cannot be told, and does not matter
+    assert weight.min() >= 0.5 and np.std(weight) > 0.01
+    assert len(set(partner[told])) == told.sum()  # a permutation
+    assert np.any((np.arange(24) < 8) != (partner < 8))  # of both halves
+
+    softmax = lambda x: np.asarray(jax.nn.softmax(predict(forward, state, x)["logits"]))
+    q = np.mean([softmax(view) for view in batch.views], axis=0) ** 2
+    q /= q.sum(1, keepdims=True)
+    target = np.concatenate([np.eye(C)[batch.label], q, q])
+    target = weight[:, None] * target + (1 - weight)[:, None] * target[partner]
+    p = softmax(images)
+    np.testing.assert_allclose(
+        aux.metrics["labeled_loss"],
+        np.mean(-np.sum(target * np.log(p), axis=1)[:8]),
+        rtol=1e-4,
+    )
+    np.testing.assert_allclose(
+        aux.metrics["unlabeled_loss"], np.mean((p - target)[8:] ** 2), rtol=1e-4
+    )
 
 
 def test_targets_carry_no_gradient():
