@@ -1,0 +1,48 @@
+"""Every method by name: `METHODS[name](num_classes, **hyperparameters) -> Method`."""
+
+from functools import partial
+
+from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.baseline import baseline
+from upsilon_jax.methods.ds3l import ds3l
+from upsilon_jax.methods.fixmatch import fixmatch
+from upsilon_jax.methods.mean_teacher import mean_teacher
+from upsilon_jax.methods.mixmatch import mixmatch
+from upsilon_jax.methods.openmatch import openmatch
+from upsilon_jax.methods.orca import orca
+from upsilon_jax.methods.pi_model import pi_model
+from upsilon_jax.methods.pl_reweight import pl_reweight
+from upsilon_jax.methods.strategies import open_set, oracle, re_assigned
+from upsilon_jax.methods.uasd import uasd
+from upsilon_jax.methods.upsilon import upsilon
+from upsilon_jax.methods.vat import vat
+
+METHODS = {
+    "baseline": baseline,
+    "pl": partial(upsilon, rebalance=False, num_clusters=0),
+    "pi_model": pi_model,
+    "mean_teacher": mean_teacher,
+    "vat": vat,
+    "mixmatch": mixmatch,
+    "fixmatch": fixmatch,
+    "uasd": uasd,
+    "ds3l": ds3l,
+    "openmatch": openmatch,
+    "orca": orca,
+    "pl_reweight": pl_reweight,
+    "rpl": partial(upsilon, num_clusters=0),
+    "sec": partial(upsilon, rebalance=False),
+    "upsilon": upsilon,
+    "upsilon_k1": partial(upsilon, num_clusters=1),
+    # τ and γ of the scores that a confidence of 0.95 and of 0.3 has when the rest of
+    # T = 10 outputs share the remainder evenly; the paper gives none [inferred].
+    "upsilon_ent": partial(
+        upsilon, score="entropy", threshold=-0.308, ood_threshold=-2.149
+    ),
+    "upsilon_sd": partial(upsilon, score="margin", threshold=0.9, ood_threshold=0.222),
+    "re_assigned": re_assigned,
+    "open_set": open_set,
+    "oracle": oracle,
+}
+
+__all__ = ["METHODS", "Method"]

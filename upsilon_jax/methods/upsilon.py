@@ -1,0 +1,101 @@
+"""The Υ-Model (paper §4, Algorithm 1) and its ablations, vanilla PL among them.
+
+                     rebalance   num_clusters
+pl                     False          0          vanilla pseudo-labeling (Eq. 2)
+rpl                    True           0          RPL alone
+sec                    False          K          vanilla PL above, SEC below
+upsilon_k1             True           1          one rejection class
+upsilon                True           K          the full model
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from upsilon_jax import kernels
+from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.pseudo_labels import none_selected, pseudo_label_loss
+from upsilon_jax.types import Head, PseudoLabels
+
+
+def upsilon(
+    num_classes: int,
+    *,
+    num_clusters: int = 4,
+    threshold: float = 0.95,
+    ood_threshold: float = 0.3,
+    rebalance: bool = True,
+    score: str = "confidence",
+    epsilon: float = 0.05,
+    num_iters: int = 32,
+    solver: str = "sinkhorn",
+    loss_weight: float = 1.0,
+    ramp_steps: int = 0,
+    start_steps: int = 0,
+    normalize: str = "unlabeled",
+    pseudo_batches: str = "selected",
+    labeler: str = "live",
+) -> Method:
+    """Pseudo-labels P = P_τ ∪ P_γ on one head of T = C + K outputs.
+
+    At a refresh, f is predicted on all of D_u (clean images, running BatchNorm
+    statistics) and
+        P_τ: RPL, the N most confident images of every class (Eq. 4-6),
+        P_γ: SEC, balanced cluster labels C + argmax_k Q_k for images with ID
+             confidence below γ (Eq. 7-8).
+    Both are disjoint for γ ≤ τ; images in neither set carry no loss.
+
+    Args:
+      num_classes: C.
+      num_clusters: K, extra outputs; 0 turns SEC off.
+      threshold: τ; the scale is that of `score`.
+      ood_threshold: γ.
+      rebalance: False takes all confident pseudo-labels (vanilla PL, Eq. 2).
+      score: "confidence" max_{y<C} f(y|x), or appendix D's "entropy" or "margin".
+      epsilon: ε of Sinkhorn-Knopp; the paper gives none (SwAV's and UNO's value).
+      num_iters: Sinkhorn iterations (appendix F).
+      solver: "sinkhorn", or "newton" for a converged Q.
+      loss_weight: λ.
+      ramp_steps: steps over which λ rises, 0 for none (appendix E).
+      start_steps: the step from which the ramp counts (the end of pre-training).
+      normalize: see `pseudo_label_loss`.
+      pseudo_batches: see `pseudo_label_loss`.
+      labeler: weights that make pseudo-labels, "live" (Algorithm 1) or "ema".
+    """
+
+    def refresh(state, outputs, where, key):
+        logits = outputs.unlabeled["logits"]
+        label_confident = kernels.rebalance if rebalance else kernels.pseudo_label
+        confident = label_confident(
+            logits, num_classes, threshold=threshold, score=score, where=where
+        )
+        explored = kernels.explore(
+            logits,
+            num_classes,
+            threshold=ood_threshold,
+            score=score,
+            epsilon=epsilon,
+            num_iters=num_iters,
+            solver=solver,
+            where=where,
+        )
+        return PseudoLabels(
+            label=jnp.where(explored.weight > 0, explored.label, confident.label),
+            weight=jnp.maximum(confident.weight, explored.weight),
+        )
+
+    return Method(
+        loss=pseudo_label_loss(
+            loss_weight=loss_weight,
+            ramp_steps=ramp_steps,
+            start_steps=start_steps,
+            normalize=normalize,
+            pseudo_batches=pseudo_batches,
+        ),
+        heads={"logits": Head(num_classes + num_clusters)},
+        init=none_selected,
+        refresh=refresh,
+        refresh_with=labeler,
+        views=("strong",),
+        labeled_views=("strong",),
+    )
