@@ -23,6 +23,7 @@ ALLOWED = {
     "interrupts": set(),
     "checkpoint": set(),
     "observer": {"types"},
+    "commandline": {"checkpoint", "interrupts"},
     "config": {"methods"},
     "results": {"checkpoint", "config"},
     "step": {"compilation", "kernels", "methods", "sharding", "types"},
@@ -30,12 +31,12 @@ ALLOWED = {
     "feed": {"data", "sharding", "step"},
     "run": {"config", "data", "feed", "methods", "models", "sharding", "step", "types"},
 }
-ENTRY_POINTS = {"__init__", "loop", "data/__main__"}
+ENTRY_POINTS = {"__init__", "loop", "sweep", "data/__main__"}
 FORBIDDEN = {
     "data": {"jax", "flax", "optax"},
     "report": {"jax", "flax", "optax", "tensorflow"},
-    "kernels": {"flax", "numpy", "tensorflow", "ml_collections"},
-    "methods": {"flax", "numpy", "tensorflow", "ml_collections"},
+    "kernels": {"flax", "tensorflow", "ml_collections"},
+    "methods": {"flax", "tensorflow", "ml_collections"},
     "types": {"flax", "optax", "tensorflow"},
 }
 
