@@ -256,6 +256,7 @@ def _finish_epoch(
 ) -> None:
     """Refresh if due, evaluate, and add an entry to the history."""
     epoch = len(progress.history) + 1
+    train_seconds = time.monotonic() - clock
     state, found = progress.state, {}
     if run.schedule.refresh_due(epoch):
         state, found = _refresh(run, state, epoch, interrupts)
@@ -273,6 +274,7 @@ def _finish_epoch(
         "accuracy": _accuracy(run, state.ema, interrupts),
         "accuracy_live": _accuracy(run, (state.params, state.stats), interrupts),
         **found,
+        "train_seconds": train_seconds,
         "epoch_seconds": time.monotonic() - clock,
     }
     # All at once: an interruption above leaves the epoch as it was.

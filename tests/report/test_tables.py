@@ -57,3 +57,21 @@ def test_results_are_found_at_any_depth(tmp_path):
     assert [found["accuracy"] for found in read_results(tmp_path)] == [0.25, 0.5]
     with pytest.raises(ValueError, match=r"no result\.json"):
         accuracy_table([])
+
+
+def test_costs_are_ratios_of_paired_runs_in_the_second_half_of_training():
+    def timed(method, seed, seconds):
+        history = [{"step": 10 * (e + 1), "train_seconds": s} for e, s in seconds]
+        return {**result(method, 0.5, 0.9), "seed": seed, "history": history}
+
+    runs = [
+        timed("pl", 0, enumerate([9.0, 1.0])),
+        timed("vat", 0, enumerate([1.0, 3.0])),
+        timed("pl", 1, enumerate([9.0, 2.0])),
+        timed("vat", 1, enumerate([1.0, 6.0])),
+        timed("orca", 7, enumerate([1.0, 1.0])),  # no reference with this seed
+    ]
+    lines = accuracy_table(runs, cost_of="pl").splitlines()
+    assert lines[0].endswith("| step / pl |")
+    assert lines[2].endswith("| 1.00 |") and lines[3].endswith("| 3.00 |")
+    assert lines[4].endswith("| — |")

@@ -11,9 +11,11 @@ def main() -> None:
     """Prints Markdown."""
     parser = argparse.ArgumentParser(prog="upsilon_jax.report", description=__doc__)
     parser.add_argument("folder", type=pathlib.Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("--cost_of", help="add step times relative to this method")
+    args = parser.parse_args()
+    folder = args.folder
     try:
-        print(accuracy_table(read_results(folder)))
+        print(accuracy_table(read_results(folder), args.cost_of))
     except ValueError as error:
         sys.exit(f"upsilon_jax.report: {folder}: {error}")
 

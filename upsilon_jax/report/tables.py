@@ -16,13 +16,20 @@ def read_results(folder: pathlib.Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
-def accuracy_table(results: Iterable[Mapping[str, Any]]) -> str:
+def accuracy_table(
+    results: Iterable[Mapping[str, Any]], cost_of: str | None = None
+) -> str:
     """Markdown: a row per data set and method, a column per mismatch ratio.
 
     A cell is mean ± standard deviation (n - 1) in percent, with the number of seeds if
     they differ from cell to cell; "diverge" if a run did. Methods stand in the order of
     their first result.
+
+    Args:
+      results: contents of `result.json` files.
+      cost_of: a method; adds a column with the time of a step relative to its.
     """
+    results = list(results)
     cells = collections.defaultdict(list)
     for result in results:
         config = result["config"]
@@ -40,9 +47,37 @@ def accuracy_table(results: Iterable[Mapping[str, Any]]) -> str:
     for row in rows:
         shown = [_cell(cells[row, ratio], len(counts) > 1) for ratio in ratios]
         lines.append([*row, *shown])
+    if cost_of:
+        costs = (_relative_cost(results, row, cost_of) for row in rows)
+        column = [f"step / {cost_of}", "---:", *costs]
+        lines = [[*line, cost] for line, cost in zip(lines, column, strict=True)]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     seeds = f"{min(counts)}" if len(counts) == 1 else "as given by n"
     return f"{table}\n\nTest accuracy in %, mean ± std; seeds per cell: {seeds}."
+
+
+def _relative_cost(results: list, row: tuple[str, str], reference: str) -> str:
+    """Median ratio of step times to the reference's run of the same data and seed."""
+    seconds = {}
+    for result in results:
+        config = result["config"]
+        name = _data_name(config["data"]), config["method"]["name"]
+        where = config["data"]["mismatch"], result["seed"]
+        if result["status"] == "finished":
+            seconds[name, where] = _step_seconds(result)
+    ratios = [
+        value / seconds[(row[0], reference), where]
+        for (name, where), value in seconds.items()
+        if name == row and ((row[0], reference), where) in seconds
+    ]
+    return f"{statistics.median(ratios):.2f}" if ratios else "—"
+
+
+def _step_seconds(result: Mapping[str, Any]) -> float:
+    """Median over the second half of training, when all parts of a method run."""
+    history = result["history"]
+    times = [entry["train_seconds"] for entry in history[len(history) // 2 :]]
+    return statistics.median(times) / history[0]["step"]
 
 
 def _data_name(data: Mapping[str, Any]) -> str:
