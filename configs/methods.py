@@ -24,7 +24,8 @@ PRESETS = {
     "pi_model": {"train": {"pretrain_epochs": 0}, "method": {"ramp_percent": 40}},
     "mean_teacher": {"train": {"pretrain_epochs": 0}, "method": {"ramp_percent": 40}},
     "vat": {"train": {"pretrain_epochs": 0}, "method": {"ramp_percent": 40}},
-    "mixmatch": {"train": {"pretrain_epochs": 0}},
+    # 16,384 of 62,800 steps
+    "mixmatch": {"train": {"pretrain_epochs": 0}, "method": {"ramp_percent": 26}},
     "fixmatch": {"train": {"pretrain_epochs": 0}},
     "uasd": {
         "train": {"pretrain_epochs": 0},
