@@ -77,6 +77,12 @@ def prepare(config: ml_collections.ConfigDict) -> Run:
         )
     schedule = make_schedule(config, method, len(splits.unlabeled))
     mesh = sharding.data_mesh()
+    whole = sharding.replicated(mesh)
+    if config.train.batch_size % mesh.size:
+        raise ConfigError(
+            f"train.batch_size={config.train.batch_size}: must be a multiple of the "
+            f"{mesh.size} devices"
+        )
     programs = make_programs(
         method,
         models.forward_of(build_model(config, method)),
@@ -102,7 +108,7 @@ def prepare(config: ml_collections.ConfigDict) -> Run:
         mesh=mesh,
         programs=programs,
         feed=images,
-        key=sharding.replicate(jax.random.key(config.seed), mesh),
+        key=jax.jit(lambda: jax.random.key(config.seed), out_shardings=whole)(),
         notes=(*source.notes, *choices(asked, config)),
     )
 
@@ -204,7 +210,7 @@ def choices(
     if not chosen:
         return ()
     return (
-        f"chosen from the data: {', '.join(chosen)} (--config.FIELD=VALUE changes)",
+        "chosen from the data (--config.FIELD=VALUE changes one): " + ", ".join(chosen),
     )
 
 
