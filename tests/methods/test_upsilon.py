@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -80,11 +81,16 @@ def mixed_logits(seed=0):
     return np.concatenate([sure, unsure])
 
 
+def selected(kernel, logits, threshold):
+    run = quick_jit(lambda logits: kernel(logits, C, threshold=threshold))
+    return jax.tree.map(np.asarray, run(jnp.asarray(logits, jnp.float32)))
+
+
 def test_rpl_and_sec_are_disjoint_and_make_up_the_labels():
     method, logits = METHODS["upsilon"](C), mixed_logits()
     own = refreshed(method, logits)
-    confident = kernels.rebalance(jnp.asarray(logits), C, threshold=0.95)
-    explored = kernels.explore(jnp.asarray(logits), C, threshold=0.3)
+    confident = selected(kernels.rebalance, logits, 0.95)
+    explored = selected(kernels.explore, logits, 0.3)
     assert not np.any((confident.weight > 0) & (explored.weight > 0))
     np.testing.assert_array_equal(own.weight, confident.weight + explored.weight)
     for i in range(N):
@@ -95,7 +101,7 @@ def test_rpl_and_sec_are_disjoint_and_make_up_the_labels():
 
 def test_sec_keeps_all_confident_images():
     own = refreshed(METHODS["sec"](C), mixed_logits())
-    confident = kernels.pseudo_label(jnp.asarray(mixed_logits()), C, threshold=0.95)
+    confident = selected(kernels.pseudo_label, mixed_logits(), 0.95)
     chosen = np.asarray(confident.weight) > 0
     np.testing.assert_array_equal(
         np.asarray(own.label)[chosen], confident.label[chosen]
