@@ -1,0 +1,184 @@
+"""`balance` against POT, the linear programme and its own definition."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import ot
+import pytest
+from scipy.optimize import linprog
+from scipy.special import log_softmax
+
+from upsilon_jax.kernels.balance import balance
+from upsilon_jax.kernels.sinkhorn import sinkhorn
+
+M, K = 400, 10  # one shape for most tests: every other one compiles anew
+
+
+def column_error(q):
+    return np.abs(q.shape[1] * np.asarray(q, np.float64).sum(0) - 1).max()
+
+
+def random_log_probs(seed, shape=(M, K), scale=1.0, bias=0.0):
+    logits = scale * np.random.default_rng(seed).standard_normal(shape)
+    return log_softmax(logits + bias, axis=1)
+
+
+def one_hot(shares):
+    hot = np.eye(K)[np.random.default_rng(9).choice(K, M, p=shares)]
+    return log_softmax(80 * hot, axis=1)
+
+
+CASES = {  # log_probs and the number of rows that take part
+    "mild": (random_log_probs(0), M),
+    "peaked": (random_log_probs(1, scale=12), M),
+    "saturated": (random_log_probs(2, scale=100), M),
+    "spread of 1e4": (random_log_probs(3, scale=3000), M),
+    "rare cluster": (random_log_probs(4, bias=-40.0 * (np.arange(K) == 3)), M),
+    "empty cluster": (random_log_probs(5, bias=-1e3 * (np.arange(K) == 3)), M),
+    "collapsed head": (random_log_probs(6, bias=10.0 * (np.arange(K) == 3)), M),
+    "one-hot, unequal": (one_hot([0.4, 0.2, 0.1] + [0.05] * 5 + [0.04, 0.01]), M),
+    "ten distinct rows": (np.tile(random_log_probs(7, (10, K), 5), (40, 1)), M),
+    "fewer rows than clusters": (random_log_probs(8, scale=3), 4),
+    "one row": (random_log_probs(9, scale=3), 1),
+    "all equal": (np.full((M, K), -np.log(K)), M),
+}
+
+
+def solve(name, **options):
+    log_probs, m = CASES[name]
+    where = np.arange(M) < m
+    q = balance(log_probs, where=where, **options)
+    assert not q[m:].any()
+    return q[:m]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_columns_are_balanced_and_rows_exact(name, x64):
+    q = solve(name, tolerance=1e-9)
+    assert column_error(q) <= 2e-9
+    np.testing.assert_allclose(len(q) * q.sum(1), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_float32(name):
+    q = solve(name)
+    assert q.dtype == jnp.float32
+    # Rounding moves a log P / ε of 1e3 by 1e-4: where few rows have to move, 1e-5 may
+    # be out of reach, and the best found is returned.
+    assert column_error(q) <= 1e-4
+    np.testing.assert_allclose(len(q) * q.sum(1), 1, atol=1e-6)
+
+
+def test_one_cluster_takes_all():
+    np.testing.assert_array_equal(balance(jnp.zeros((8, 1))), 0.125)
+
+
+def test_pot(x64):
+    log_probs = random_log_probs(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = ot.sinkhorn(
+            np.full(M, 1 / M),
+            np.full(K, 1 / K),
+            -log_probs,
+            0.05,
+            method="sinkhorn_log",
+            numItermax=20_000,
+            stopThr=1e-14,
+        )
+    q = balance(log_probs, tolerance=1e-11)
+    np.testing.assert_allclose(M * q, M * expected, atol=1e-9)
+
+
+def test_is_the_limit_of_sinkhorn(x64):
+    log_probs = random_log_probs(0, scale=0.5)
+    expected = sinkhorn(log_probs, num_iters=3000)
+    q = balance(log_probs, tolerance=1e-12)
+    np.testing.assert_allclose(q, expected, rtol=1e-8, atol=1e-14)
+
+
+def test_small_epsilon_solves_the_linear_programme(x64):
+    m, k = 24, 4
+    log_probs = random_log_probs(0, (m, k), 2)
+    rows = np.kron(np.eye(m), np.ones(k))
+    columns = np.kron(np.ones(m), np.eye(k))
+    exact = linprog(
+        -log_probs.ravel(),
+        A_eq=np.concatenate([rows, columns]),
+        b_eq=np.r_[np.full(m, 1 / m), np.full(k, 1 / k)],
+    )
+    q = balance(log_probs, epsilon=1e-3, tolerance=1e-9)
+    # ε · entropy bounds the excess cost: 1e-3 · log(24 · 4) = 5e-3.
+    assert 0 <= -(q * log_probs).sum() - exact.fun + 1e-9 < 5e-3
+    np.testing.assert_array_equal(q.argmax(1), exact.x.reshape(m, k).argmax(1))
+
+
+@pytest.mark.parametrize("junk", [-1e30, np.nan, np.inf, -np.inf])
+def test_rows_outside_where_are_inert(junk):
+    log_probs = random_log_probs(0, scale=3)
+    where = np.random.default_rng(1).random(M) < 0.4
+    q = balance(np.where(where[:, None], log_probs, junk), where=where)
+    expected = np.asarray(balance(log_probs, where=where))
+    np.testing.assert_array_equal(q, expected)
+    assert expected[where].any(1).all() and not expected[~where].any()
+    assert column_error(expected) <= 2e-5
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_no_rows_take_part(value):
+    q = balance(jnp.full((M, K), value), where=jnp.zeros(M, bool))
+    np.testing.assert_array_equal(q, np.zeros((M, K)))
+    assert balance(jnp.zeros((0, 3))).shape == (0, 3)
+
+
+def test_nan_row_propagates():
+    log_probs = random_log_probs(0)
+    log_probs[3, 1] = np.nan
+    assert np.isnan(balance(log_probs)).all()
+
+
+def test_minus_infinity_gets_no_mass():
+    log_probs = random_log_probs(0)
+    log_probs[3, 1] = log_probs[:, 2] = -np.inf
+    q = np.asarray(balance(log_probs))
+    assert np.isfinite(q).all() and not q[np.isinf(log_probs)].any()
+    np.testing.assert_allclose(9 * np.delete(q.sum(0), 2), 1, atol=2e-5)
+
+
+def test_impossible_tolerance_returns_the_best_found():
+    assert column_error(solve("peaked", tolerance=1e-30)) < 1e-5
+
+
+def test_vmap():
+    log_probs = np.stack([CASES[name][0] for name in ("mild", "peaked")])
+    for one, q in zip(log_probs, jax.vmap(balance)(log_probs), strict=True):
+        np.testing.assert_allclose(400 * q, 400 * balance(one), atol=1e-3)
+
+
+def test_rows_sharded_over_devices_need_all_reduces_only(rows_over_8_devices):
+    log_probs = random_log_probs(0, (800, 20), 3).astype("f")
+    where = np.random.default_rng(1).random(800) < 0.7
+    args = rows_over_8_devices((log_probs, where))
+    solve = jax.jit(lambda x, w: balance(x, where=w)).lower(*args).compile()
+    assert "all-reduce" in solve.as_text() and "all-gather" not in solve.as_text()
+    q = solve(*args)
+    assert q.sharding.is_equivalent_to(args[0].sharding, 2)
+    expected = balance(log_probs, where=where)
+    np.testing.assert_allclose(800 * np.asarray(q), 800 * expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((4, 3), {"epsilon": 0}),
+        ((4, 3), {"tolerance": 0}),
+        ((4, 3), {"tolerance": float("nan")}),
+        ((4,), {}),
+        ((4, 3), {"where": np.ones(3, bool)}),
+    ],
+)
+def test_bad_arguments(shape, options):
+    with pytest.raises(ValueError, match="must be"):
+        balance(jnp.zeros(shape), **options)
