@@ -7,12 +7,15 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.balance import balance
 from upsilon_jax.kernels.confidence import SCORES, check_rows
 from upsilon_jax.kernels.rebalance import labeled
 from upsilon_jax.kernels.sinkhorn import sinkhorn
 from upsilon_jax.types import PseudoLabels
 
 SOLVERS = ("sinkhorn", "newton")
+# Entries of Q this close are equal: they come from float32 sums over up to 1e6 rows.
+_EQUAL = 1e-5
 
 
 def explore(
@@ -26,7 +29,7 @@ def explore(
     score: str = "confidence",
     where: jax.Array | None = None,
 ) -> PseudoLabels:
-    """Labels unconfident rows with balanced clusters on the K extra outputs (Eq. 7-8).
+    """Labels unconfident rows with balanced clusters on the K extra outputs (Eqs. 7-8).
 
         S = {x : c(x) < γ},   ŷ = C + argmax_k Q_k,   Q = sinkhorn(log P) over S
 
@@ -45,25 +48,42 @@ def explore(
       where: [M] bool, rows that may be labeled; all if None.
 
     Returns:
-      label [M] int32 in [C, T) and weight [M] float32, -1 and 0 outside S. A row
-      without preference (all of Q equal) takes its index modulo K.
+      label [M] int32 in [C, T) and weight [M] float32, -1 and 0 outside S and for rows
+      with a non-finite logit. A row without preference (all of Q equal) takes its index
+      modulo K.
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
-    if solver == "newton":
-        from upsilon_jax.kernels.balance import balance
-
+    if solver == "sinkhorn":
+        assign = partial(sinkhorn, epsilon=epsilon, num_iters=num_iters)
+    elif solver == "newton":
         assign = partial(balance, epsilon=epsilon)
     else:
-        assign = partial(sinkhorn, epsilon=epsilon, num_iters=num_iters)
+        raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
     num_clusters = logits.shape[1] - num_classes
-    label, value, _ = SCORES[score](logits, num_classes)
     if num_clusters == 0:
-        return labeled(label, jnp.zeros_like(where))
-    selected = where & (label >= 0) & ((value < threshold) | (label >= num_classes))
-    plan = assign(jax.nn.log_softmax(logits[:, num_classes:]), where=selected)
-    undecided = plan.max(axis=1) == plan.min(axis=1)
-    turn = jnp.arange(len(plan), dtype=jnp.int32) % num_clusters
-    cluster = jnp.where(undecided, turn, plan.argmax(axis=1).astype(jnp.int32))
-    return labeled(num_classes + cluster, selected)
+        nothing = jnp.zeros_like(where)
+        return labeled(nothing.astype(jnp.int32), nothing)
+    selected = _unconfident(logits, where, threshold, num_classes, score)
+    plan = assign(_log_probs(logits, num_classes), where=selected)
+    return labeled(num_classes + _harden(plan), selected)
+
+
+@partial(jax.jit, static_argnums=(3, 4))
+def _unconfident(logits, where, threshold, num_classes, score):
+    label, value, _ = SCORES[score](logits, num_classes)
+    return where & ((value < threshold) | (label >= num_classes))
+
+
+@partial(jax.jit, static_argnums=1)
+def _log_probs(logits, num_classes):
+    return jax.nn.log_softmax(logits[:, num_classes:], axis=1)
+
+
+@jax.jit
+def _harden(plan):
+    """[M] int32 argmax_k Q_k, in turn where all are equal."""
+    num_rows, num_clusters = plan.shape
+    top = plan.max(axis=1)
+    undecided = top - plan.min(axis=1) <= _EQUAL * top
+    turn = jnp.arange(num_rows, dtype=jnp.int32) % num_clusters
+    return jnp.where(undecided, turn, plan.argmax(axis=1).astype(jnp.int32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -28,15 +30,20 @@ def imbalance(
             f"labels must be [M] with num_classes ≥ 1, got {labels.shape} and "
             f"{num_classes}"
         )
-    if where is not None and jnp.shape(where) != labels.shape:
+    if where is None:
+        where = jnp.ones(labels.shape, bool)
+    elif jnp.shape(where) != labels.shape:
         raise ValueError(f"where must be [M] = {labels.shape}, got {jnp.shape(where)}")
-    counted = (labels >= 0) & (labels < num_classes)
-    counted = counted if where is None else counted & where
-    slots = jnp.zeros(num_classes, jnp.int32)
-    count = slots.at[jnp.where(counted, labels, 0)].add(counted)
-    share = count / count.sum().astype(jnp.float32)
-    kl = jnp.sum(jnp.where(count > 0, share * jnp.log(share * num_classes), 0))
-    # Σ q log(q C) ≥ 0; rounding may leave -1e-8. A NaN stays one.
-    return jnp.where(count.sum() > 0, jnp.maximum(kl, 0), jnp.nan), (
-        count.max() / count.min().astype(jnp.float32)
-    )
+    return _imbalance(labels, jnp.asarray(where, bool), num_classes)
+
+
+@partial(jax.jit, static_argnums=2)
+def _imbalance(labels, where, num_classes):
+    counted = where & (labels >= 0) & (labels < num_classes)
+    count = jnp.zeros(num_classes, jnp.int32)
+    count = count.at[jnp.where(counted, labels, 0)].add(counted).astype(jnp.float32)
+    total = count.sum()
+    log_ratio = jnp.log(count * num_classes) - jnp.log(total)  # 0 if all are equal
+    kl = jnp.where(count == 0, 0, count * log_ratio).sum() / total
+    # The sum is never negative but for rounding; a NaN (no labels) stays one.
+    return jnp.maximum(kl, 0), count.max() / count.min()
