@@ -1,0 +1,283 @@
+"""The benchmark's own logic: order of calls, verdicts, known limits, table, files."""
+
+import dataclasses
+import importlib
+import itertools
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import results, timing
+from benchmarks.peers import MissingPeer, require
+from benchmarks.peers import selection as selection_peers
+from benchmarks.results import Bound, Result, fails, verdict
+from benchmarks.scales import BOUNDS, FULL, QUICK, Net, Peaked, shape_label
+from benchmarks.timing import Quartiles
+
+
+def ticking(step=1.0):
+    """A clock that is later by `step` whenever somebody looks at it."""
+    ticks = itertools.count(0, step)
+    return lambda: next(ticks)
+
+
+def result(ratio, limit=1.0, aim=2.0, better="higher", row=1, case="a"):
+    bound = Bound(limit, aim, better)
+    spread = Quartiles(0.9 * ratio, ratio, 1.1 * ratio)
+    return Result(row, case, "peer", spread, bound, (0.5, 0.5 * ratio))
+
+
+def records(*all_results):
+    return [results.as_record(r, "what it does") for r in all_results]
+
+
+# Timing.
+
+
+def test_calls_take_turns():
+    log = []
+    calls = {name: lambda name=name: log.append(name) for name in ("ours", "a", "b")}
+    times = timing.alternate(calls, rounds=3, pause=0.0)
+    assert log == ["ours", "a", "b"] * 4  # a warm-up and three rounds
+    assert {name: len(t) for name, t in times.items()} == {"ours": 3, "a": 3, "b": 3}
+
+
+def test_warm_up_is_neither_timed_nor_obligatory():
+    log = []
+    calls = {"ours": lambda: log.append(0)}
+    times = timing.alternate(calls, rounds=2, warm_up=False, pause=0.0)
+    assert len(log) == len(times["ours"]) == 2
+
+
+def test_quick_calls_get_more_rounds_up_to_a_limit():
+    calls = {"ours": lambda: None}
+    run = lambda seconds: timing.alternate(
+        calls, rounds=1, seconds=seconds, clock=ticking(), pause=0.0
+    )["ours"]
+    assert len(run(0.0)) == 1
+    # Every round looks at the clock three times, the first look is at 0.
+    assert len(run(10.0)) == 4
+    assert len(run(1e9)) == timing.MAX_ROUNDS
+    assert set(run(10.0)) == {1.0}
+
+
+def test_speedup_is_of_pairs():
+    times = {"ours": [1.0, 2.0, 4.0], "peer": [3.0, 4.0, 4.0]}  # ratios 3, 2, 1
+    assert timing.speedup(times, "ours", "peer") == Quartiles(1.5, 2.0, 2.5)
+    assert timing.fastest(times | {"slow": [9.0] * 3}, ("slow", "peer")) == "peer"
+
+
+def test_hopeless_peers_are_not_timed_again(monkeypatch):
+    seconds = {"good": [1.0], "close": [1.9], "slow": [2.1]}
+    monkeypatch.setattr(timing, "alternate", lambda calls, **_: seconds)
+    assert list(timing.contenders(dict.fromkeys(seconds))) == ["good", "close"]
+
+
+# Verdicts.
+
+
+@pytest.mark.parametrize(
+    "ratio, better, expected",
+    [
+        (0.99, "higher", "MISS"),
+        (1.0, "higher", "ok"),
+        (2.0, "higher", "aim"),
+        (2.01, "lower", "MISS"),
+        (2.0, "lower", "ok"),
+        (1.0, "lower", "aim"),
+        (float("nan"), "higher", "MISS"),
+        (float("nan"), "lower", "MISS"),
+    ],
+)
+def test_verdict(ratio, better, expected):
+    limit, aim = (1.0, 2.0) if better == "higher" else (2.0, 1.0)
+    assert verdict(result(ratio, limit, aim, better)) == expected
+
+
+def test_verdict_where_nothing_is_asked():
+    assert verdict(result(0.1, None, None)) == "-"
+    assert verdict(result(0.1, None, 0.5)) == "-"
+    assert verdict(result(0.6, None, 0.5)) == "aim"
+
+
+def test_a_miss_fails_unless_known():
+    assert fails(result(0.9), {})
+    assert not fails(result(1.0), {})
+    assert not fails(result(0.9), {"1 a": 0.9})
+    assert fails(result(0.9), {"1 other": 0.9})
+
+
+def test_a_known_limit_may_get_15_percent_worse():
+    higher, lower = {"1 a": 0.8}, {"1 a": 4.0}
+    assert not fails(result(0.69), higher) and fails(result(0.67), higher)
+    at_most = lambda ratio: result(ratio, 2.0, 1.0, "lower")
+    assert not fails(at_most(4.5), lower) and fails(at_most(4.7), lower)
+    assert fails(result(float("nan")), higher)
+
+
+def test_judge_says_what_failed(capsys):
+    missed, known = result(0.5), result(0.5, case="b")
+    assert command.judge([result(1.0)], [], {}) == 0
+    assert command.judge([known], [], {"1 b": 0.5}) == 0
+    assert command.judge([], [7], {}) == 1
+    assert command.judge([missed, known], [], {"1 b": 0.5}) == 1
+    assert "FAIL 1 a" in capsys.readouterr().out
+    assert command.judge([result(1.5)], [], {"1 a": 0.5}) == 0
+    assert "1 a is reached" in capsys.readouterr().out
+
+
+# The table and the file.
+
+
+def test_table():
+    low = result(1.0123, 1.05, 1.02, "lower")._replace(note="a remark", unit=" s")
+    lines = results.table(records(result(3.14159), low)).splitlines()
+    assert lines[2] == (
+        "| 1 | what it does | a | peer | 3.14× (2.83 to 3.46) | ≥ 1× | ≥ 2× | aim "
+        "| 500 ms | 1.57 s |"
+    )
+    assert "| 1.012 s (0.911 to 1.11) | ≤ 1.05 s | ≤ 1.02 s | aim |" in lines[3]
+    assert lines[4:] == ["", "- 1 a: a remark"]
+    assert len({line.count("|") for line in lines[:4]}) == 1
+
+
+def test_file_keeps_rows_of_the_same_machine(tmp_path):
+    path = tmp_path / "results.json"
+    machine = {"date": "2030-01-01", "cpu": "x", "versions": {"jax": "1"}}
+    one, two = records(result(1.0, row=1)), records(result(2.0, row=2))
+    results.write(path, one, machine, "full")
+    rows = results.write(path, two, machine | {"date": "2030-01-02"}, "full")
+    assert [(r["row"], r["date"][-1]) for r in rows] == [(1, "1"), (2, "2")]
+    rows = results.write(path, one, machine | {"date": "2030-01-03"}, "full")
+    assert [(r["row"], r["date"][-1]) for r in rows] == [(1, "3"), (2, "2")]
+    stored = json.loads(path.read_text())
+    assert stored["rows"] == rows and stored["cpu"] == "x"
+    other = machine | {"versions": {"jax": "2"}}
+    assert [r["row"] for r in results.write(path, one, other, "full")] == [1]
+
+
+def test_machine_is_described():
+    machine = results.describe_machine()
+    assert machine["versions"]["jax"] and machine["cpu"] and machine["cores"] >= 1
+
+
+# The command.
+
+
+def test_command_measures_prints_and_fails(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "HERE", tmp_path)
+    (tmp_path / "known_limits.json").write_text('{"quick": {"2 a": 0.5}}')
+    good, bad = result(3.0, row=1), result(0.5, row=2)
+    functions = {"m.good": lambda s: [good], "m.bad": lambda s: [bad], "m.broken": None}
+    module = type("m", (), {k[2:]: f for k, f in functions.items()})
+    monkeypatch.setitem(sys.modules, "benchmarks.m", module)
+    rows = {n: command.Row("title", name) for n, name in enumerate(functions, 1)}
+    monkeypatch.setattr(command, "ROWS", rows)
+    assert command.main(["--quick", "--rows=1,2"]) == 0  # row 2 is a known limit
+    table = (tmp_path / "results_quick.md").read_text()
+    assert "| 3× (2.7 to 3.3) |" in table and "| MISS |" in table
+    assert table in capsys.readouterr().out
+    assert command.main(["--rows=1,2"]) == 1  # but not in the full run
+    assert command.main(["--quick", "--rows=3,1"]) == 1  # broken, the rest is measured
+    out, err = capsys.readouterr()
+    assert "FAIL 3" in out and "| 3× (2.7 to 3.3) |" in out and "Traceback" in err
+
+
+def test_command_refuses_unknown_rows(capsys):
+    for rows in ("99", "x", ""):
+        with pytest.raises(SystemExit):
+            command.main([f"--rows={rows}"])
+    assert "--rows=99" in capsys.readouterr().err
+
+
+def test_missing_peer_is_one_line_with_the_cure():
+    with pytest.raises(
+        MissingPeer, match=r"^no_such_peer is missing: pip install"
+    ) as e:
+        require("no_such_peer")
+    assert "\n" not in str(e.value) and ".[bench]" in str(e.value)
+
+
+def test_every_bound_is_met_by_its_own_aim():
+    for scale in (FULL, QUICK):
+        assert set(scale.bounds) == set(BOUNDS)
+        for limit, aim, better in scale.bounds.values():
+            if limit is not None and aim is not None:
+                assert results.reaches(aim, limit, better)
+
+
+def test_shapes_are_written_short():
+    assert shape_label(40_000, 20) == "[40k, 20]"
+    assert shape_label(1_000_000, 1000) == "[1M, 1000]"
+    assert shape_label(200, 4) == "[200, 4]"
+
+
+# Peers that need no more than numpy.
+
+
+@pytest.mark.parametrize("peer", ["lexsort", "partition", "sort"])
+def test_selection_peers_take_the_n_most_confident(peer):
+    logits = np.random.default_rng(0).normal(0, 3, (300, 4)).astype(np.float32)
+    selected = np.asarray(getattr(selection_peers, peer)(logits, 0.8))
+    exp = np.exp(logits.astype(np.float64))
+    prob = exp / exp.sum(axis=1, keepdims=True)
+    label, confidence = prob.argmax(axis=1), prob.max(axis=1)
+    ranked = [
+        sorted(
+            np.flatnonzero((label == y) & (confidence > 0.8)),
+            key=lambda i: -confidence[i],
+        )
+        for y in range(4)
+    ]
+    number = min(map(len, ranked))
+    assert number > 0
+    expected = sorted(i for rows in ranked for i in rows[:number])
+    np.testing.assert_array_equal(np.flatnonzero(selected), expected)
+
+
+# The comparisons: every row checks that both sides compute the same.
+
+TINY = dataclasses.replace(
+    FULL,
+    name="tiny",
+    rounds=2,
+    seconds=0.0,
+    net=Net(10, 1, batch=8, image_size=16),
+    smallest_net=Net(10, 1, batch=8, image_size=8),
+    num_unlabeled=500,
+    num_predicted=64,
+    sinkhorn=((2000, 20),),
+    balance=(Peaked(2000, 4, 2.0), Peaked(2000, 10, 2.0, rare=True)),
+    peer_work=10_000_000,
+    rebalance=((2000, 10),),
+    clusters=(4, 8),
+    iterations=(1, 4),
+    startup_net=(10, 1),
+    startup_rounds=1,
+    few_rows=200,
+    many_rows=2000,
+    middle_clusters=8,
+    few_clusters=6,
+    many_clusters=20,
+    middle_rows=400,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the peers' own
+@pytest.mark.parametrize("number", command.ROWS)
+def test_ours_and_peers_agree(number):
+    row = command.ROWS[number]
+    for peer in row.peers:
+        pytest.importorskip(peer)
+    module, _, name = row.function.rpartition(".")
+    function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
+    with jax.numpy_rank_promotion("allow"):  # ott-jax relies on it
+        found = function(TINY)
+    assert len({result.case for result in found}) == len(found) > 0
+    for result in found:
+        assert result.row == number and np.isfinite(result.ratio).all()
