@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +11,7 @@ import optax
 from upsilon_jax.kernels.bilevel import meta_gradient
 from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.baseline import supervised_loss
 from upsilon_jax.types import Aux, Head
 
 
@@ -64,13 +64,11 @@ def ds3l(
 
     def init(key, params, num_unlabeled, hidden=None):
         key_1, key_2 = jax.random.split(key)
-        glorot = lambda key, *shape: (
-            math.sqrt(2 / sum(shape)) * jax.random.normal(key, shape, jnp.float32)
-        )
+        glorot = jax.nn.initializers.glorot_normal(dtype=jnp.float32)
         alpha = {
-            "kernel_1": glorot(key_1, num_classes, num_hidden),
+            "kernel_1": glorot(key_1, (num_classes, num_hidden)),
             "bias_1": jnp.zeros(num_hidden, jnp.float32),
-            "kernel_2": glorot(key_2, num_hidden, 1),
+            "kernel_2": glorot(key_2, (num_hidden, 1)),
             "bias_2": jnp.zeros(1, jnp.float32),
         }
         return WeightNet(alpha, optimizer.init(alpha))
@@ -101,10 +99,7 @@ def ds3l(
             weigh = lambda prob: sample_weight(alpha, prob)
             return objective(forward, params, state, batch, key, weigh)[0]
 
-        def outer(params):
-            outputs, _ = forward(params, state.stats, batch.image[0], key, True)
-            return jnp.mean(cross_entropy(outputs["logits"], batch.label))
-
+        outer = lambda params: supervised_loss(forward, params, state, batch, key)[0]
         gradient = meta_gradient(inner, outer, state.params, alpha, meta_learning_rate)
         updates, opt = optimizer.update(gradient, opt, alpha)
         return WeightNet(optax.apply_updates(alpha, updates), opt)
