@@ -1,0 +1,145 @@
+"""Does the input keep up with the step?  python -m benchmarks.input_pipeline.
+
+Time of a train step with its input pipeline over the time of the same step on one fixed
+batch, for images that are resident on the device and for images that are streamed from
+array_record files and decoded on the way. Needs the real CIFAR-10
+(`python -m upsilon_jax.data configs/cifar10.py`); a minute or two on two CPU cores.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from configs import cifar10
+from upsilon_jax import feed, models, sharding
+from upsilon_jax.config import build_method, make_schedule
+from upsilon_jax.data.source import Source, in_memory_reader, load_source
+from upsilon_jax.data.streams import Pipeline
+from upsilon_jax.run import build_model, build_optimizer, draw_splits
+from upsilon_jax.step import Pixels, init_state, make_programs
+
+LIMIT = 1.10  # the step with its input may take this much of the step without
+# A quarter of the paper's network, half its batch: the input has less time to hide in.
+DEPTH, BATCH_SIZE = 10, 64
+STEPS, ROUNDS = 3, 12  # the best of so many rounds of so many steps each
+
+
+def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
+    """Measures both ways, the step with and without input in turn.
+
+    Returns:
+      `resident` and `streamed`: the ratios; `*_seconds`: of a step with its input, and
+      `fixed_seconds` of the step alone.
+
+    Raises:
+      DataNotPrepared: CIFAR-10 is not on this disk.
+    """
+    streamed = load_source("cifar10", in_memory=False)
+    config = cifar10.get_config()
+    config.model.depth = DEPTH
+    config.train.batch_size = BATCH_SIZE
+    splits, num_classes = draw_splits(config, streamed)
+    method = build_method(config, num_classes, 4, len(splits.unlabeled))
+    schedule = make_schedule(config, method, len(splits.unlabeled))
+    module, optimizer = build_model(config, method), build_optimizer(config, schedule)
+    mesh = sharding.data_mesh()
+    pixels = Pixels(streamed.mean, streamed.std, config.data.augmentation)
+    programs = make_programs(
+        method,
+        models.forward_of(module),
+        optimizer,
+        pixels,
+        mesh,
+        ema_decay=config.train.ema_decay,
+    )
+    params, stats = models.initialize(module, streamed.image_shape, config.seed)
+    key = sharding.replicate(jax.random.key(0), mesh)
+    state = init_state(
+        optimizer, params, stats, method.init(key, params, len(splits.unlabeled))
+    )
+    state = sharding.replicate(state, mesh)
+
+    def pipeline(read) -> Pipeline:
+        return Pipeline(
+            splits.labeled,
+            np.zeros(len(splits.labeled), np.int32),
+            splits.unlabeled,
+            batch_size=BATCH_SIZE,
+            unlabeled_batch_size=BATCH_SIZE,
+            epoch=0,
+            steps_per_epoch=steps,
+            seed=0,
+            read=read,
+            image_shape=streamed.image_shape,
+        )
+
+    def run(batches) -> None:
+        nonlocal state
+        for batch in batches:
+            state, _ = programs.semi_supervised(state, batch, key)
+        jax.block_until_ready(state)
+
+    def with_input(images: feed.Feed) -> Callable[[], None]:
+        def epoch() -> None:  # from opening to closing: no read is left uncounted
+            with pipeline(images.read) as hosts:
+                run(map(images.batch, hosts))
+
+        return epoch
+
+    feeds = {
+        "resident": feed.resident(in_memory(streamed), mesh, programs.gather),
+        "streamed": feed.streamed(
+            streamed, mesh, prefetch_bytes=config.data.prefetch_bytes
+        ),
+    }
+    with pipeline(None) as hosts:
+        fixed = feeds["resident"].batch(next(hosts))
+    cases = {"fixed": lambda: run([fixed] * steps)}
+    cases |= {name: with_input(images) for name, images in feeds.items()}
+    seconds = _best_of_turns(cases, rounds)
+    return {
+        **{name: seconds[name] / seconds["fixed"] for name in feeds},
+        **{f"{name}_seconds": spent / steps for name, spent in seconds.items()},
+    }
+
+
+def in_memory(source: Source) -> Source:
+    """The same data set with its train images decoded; no test image is needed."""
+    train = source.read("train", np.arange(len(source.train_labels)))
+    read = in_memory_reader(train, train[:1])
+    return source._replace(read=read, test_labels=source.test_labels[:1])
+
+
+def _best_of_turns(
+    cases: dict[str, Callable[[], None]], rounds: int
+) -> dict[str, float]:
+    """The least seconds of each, taken in turn, so that a busy moment hits them all."""
+    for case in cases.values():
+        case()  # compiles, opens files
+    spent = {name: [] for name in cases}
+    for _ in range(rounds):
+        for name, case in cases.items():
+            start = time.perf_counter()
+            case()
+            spent[name].append(time.perf_counter() - start)
+    return {name: min(times) for name, times in spent.items()}
+
+
+def main() -> None:
+    """Prints the ratios; exit code 1 if one is above the limit."""
+    found = measure()
+    print(f"step on a fixed batch: {1e3 * found['fixed_seconds']:.0f} ms")
+    for name in ("resident", "streamed"):
+        milliseconds = 1e3 * found[f"{name}_seconds"]
+        print(f"{name} input: {milliseconds:.0f} ms, ratio {found[name]:.3f}")
+    if max(found["resident"], found["streamed"]) > LIMIT:
+        sys.exit(f"the input does not keep up: a ratio is above {LIMIT}")
+
+
+if __name__ == "__main__":
+    main()
