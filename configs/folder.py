@@ -39,7 +39,7 @@ def with_own_data(config, method: str):
     config.data.labels_per_class = 0  # all there are
     config.data.num_unlabeled = 0  # all there are
     config.data.mismatch = placeholder(float)  # not known
-    config.model.update(depth=16, width=2, bn_decay=0.99)
+    config.model.update(depth=16, width=2, bn_decay=0.95)
     train = config.train
     train.ema_decay = 0.99  # runs may have but a few hundred steps
     # Chosen from the number of images and classes (upsilon_jax/data/defaults.py).
