@@ -17,6 +17,9 @@ WORKDIR = flags.DEFINE_string(
 OVERRIDE = flags.DEFINE_bool(
     "override_config", False, "Go on with a workdir whose stored config differs."
 )
+DISTRIBUTED = flags.DEFINE_bool(
+    "distributed", False, "Join the other processes of a cluster (jax.distributed)."
+)
 
 
 def main() -> None:
@@ -25,6 +28,10 @@ def main() -> None:
     from upsilon_jax import loop
     from upsilon_jax.results import summary
 
+    if DISTRIBUTED.value:
+        import jax
+
+        jax.distributed.initialize()
     config = commandline.get_config()
     workdir = pathlib.Path(
         WORKDIR.value or pathlib.Path("runs") / commandline.run_name(config)

@@ -29,6 +29,7 @@ ALLOWED = {
     "step": {"compilation", "kernels", "methods", "sharding", "types"},
     "evaluate": {"kernels", "sharding", "types"},
     "feed": {"data", "sharding", "step"},
+    "passes": {"evaluate", "run", "sharding", "types"},
     "run": {"config", "data", "feed", "methods", "models", "sharding", "step", "types"},
 }
 ENTRY_POINTS = {"__init__", "loop", "sweep", "data/__main__"}

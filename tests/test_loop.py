@@ -73,6 +73,9 @@ def test_the_result_has_the_fixed_fields_and_is_plain_json(tmp_path, uninterrupt
     last = [entry["accuracy"] for entry in result["history"][-2:]]
     assert result["accuracy"] == pytest.approx(np.mean(last))
     assert result["config"]["method"]["name"] == "upsilon"
+    confusion = np.array(result["confusion"])
+    assert confusion.shape == (10, 6) and confusion.sum() == 597  # all test digits
+    assert 0 <= result["auroc"] <= 1 and result["imbalance"]["kl_ood"] >= 0
     json.dumps(result, allow_nan=False)
 
 

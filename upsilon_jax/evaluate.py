@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from upsilon_jax import sharding
+from upsilon_jax.kernels.confidence import id_confidence
 from upsilon_jax.kernels.imbalance import imbalance
 from upsilon_jax.types import Outputs, PseudoLabels
 
@@ -51,11 +53,6 @@ def auroc(score: np.ndarray, positive: np.ndarray) -> float | None:
     return float(above / (num_positive * num_negative))
 
 
-def id_confidence(logits: np.ndarray, num_classes: int) -> np.ndarray:
-    """c(x) = max_{y < C} f(y|x) over all T outputs (Eq. 1), [M]."""
-    return np.asarray(jax.nn.softmax(logits, axis=1)[:, :num_classes].max(axis=1))
-
-
 def describe_pseudo_labels(
     labels: PseudoLabels, hidden: np.ndarray | None, num_classes: int
 ) -> dict[str, float]:
@@ -88,6 +85,26 @@ def describe_pseudo_labels(
     right = label[confident][~foreign] == hidden[confident][~foreign]
     share = lambda part: float(part.mean()) if part.size else None
     return {**found, "ood_share": share(foreign), "pseudo_accuracy": share(right)}
+
+
+def describe_test(
+    logits: np.ndarray, label: np.ndarray, num_classes: int
+) -> dict[str, Any]:
+    """Confusion of all test classes, and how well c(x) tells ID from OOD images.
+
+    Args:
+      logits: [M, T] of test images of ID and OOD classes.
+      label: [M] their classes, OOD from C on.
+      num_classes: C.
+
+    Returns:
+      `confusion` [classes, C], and `auroc` of c(x), None without OOD images.
+    """
+    rank = np.asarray(id_confidence(jnp.asarray(logits), num_classes).rank)
+    return {
+        "confusion": confusion(logits, label, num_classes).tolist(),
+        "auroc": auroc(rank, label < num_classes),
+    }
 
 
 def describe_imbalance(

@@ -2,7 +2,8 @@
 
 Resident: all images lie on every device as uint8 and are gathered by index. Streamed:
 they come from disk batch by batch. Both give the same uint8 batches to the same
-compiled step, so the same seed gives the same run.
+compiled step, so the same seed gives the same run. With several processes, streamed
+images are read by the process whose devices need them, resident ones by all.
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ def streamed(source: Source, mesh: Mesh, *, prefetch_bytes: int) -> Feed:
     """Images read when they are needed, a bounded number of bytes ahead."""
 
     def batch(host: HostBatch) -> RawBatch:
-        return RawBatch(
-            *sharding.put_rows(
-                (host.image, host.label, host.unlabeled_image, host.index), mesh
-            )
+        image, unlabeled = sharding.put_own_rows(
+            (host.image, host.unlabeled_image), mesh
         )
+        label, index = sharding.put_rows((host.label, host.index), mesh)
+        return RawBatch(image, label, unlabeled, index)
 
     def chunks(split, indices, batch_size):
         with in_order(
@@ -79,8 +80,9 @@ def streamed(source: Source, mesh: Mesh, *, prefetch_bytes: int) -> Feed:
             batch_size=batch_size,
             image_shape=source.image_shape,
             prefetch_bytes=prefetch_bytes,
+            shard=sharding.own_share(),
         ) as images:
             for chunk in images:
-                yield sharding.put_rows(chunk, mesh)
+                yield sharding.put_own_rows(chunk, mesh)
 
     return Feed(batch, chunks, source.read)

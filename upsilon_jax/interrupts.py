@@ -5,6 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
 
 class Interrupted(Exception):
     """A signal asked the run to stop; it was saved and goes on when started again."""
@@ -25,8 +29,12 @@ class Interrupts:
 
     @property
     def pending(self) -> bool:
-        """Whether a signal has come."""
-        return self._signum is not None
+        """Whether a signal has come, to any process: they must stop together."""
+        signum = self._signum or 0
+        if jax.process_count() > 1:
+            signum = int(multihost_utils.process_allgather(np.int32(signum)).max())
+            self._signum = signum or None
+        return signum > 0
 
     def check(self) -> None:
         """Raises Interrupted if a signal has come."""

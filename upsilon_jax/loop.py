@@ -6,14 +6,13 @@ import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import ml_collections
 import numpy as np
 
-from upsilon_jax import evaluate, results, sharding
+from upsilon_jax import evaluate, passes, results, sharding
 from upsilon_jax.checkpoint import Checkpoints, locked, tree_digest
 from upsilon_jax.compilation import enable_cache
 from upsilon_jax.config import validate
@@ -22,21 +21,11 @@ from upsilon_jax.data.streams import Pipeline
 from upsilon_jax.interrupts import Interrupted, Interrupts
 from upsilon_jax.observer import Observer
 from upsilon_jax.report.curves import save_curves
-from upsilon_jax.run import (
-    REFRESH_KEY,
-    TRAIN_KEY,
-    Run,
-    initial_state,
-    is_complete,
-    prepare,
-)
-from upsilon_jax.types import Outputs, Predictions, PseudoLabels, TrainState
+from upsilon_jax.run import TRAIN_KEY, Run, initial_state, is_complete, prepare
+from upsilon_jax.types import PseudoLabels, TrainState
 
 # Compiled programs are kept between runs: the second start takes seconds.
 CACHE = pathlib.Path("~/.cache/upsilon_jax/compiled").expanduser()
-
-# Prediction keeps no activations, so it takes more rows at once than training.
-_PREDICT_BATCHES = 4
 
 
 @dataclasses.dataclass
@@ -98,7 +87,9 @@ def train(
     known = lambda config: results.find(
         workdir, config.to_dict(), override=override_config
     )
-    with locked(workdir):
+    # Of several processes the first alone writes; checkpoints are orbax's business.
+    chief = jax.process_index() == 0
+    with locked(workdir) if chief else contextlib.nullcontext():
         if is_complete(config) and (result := known(config)):
             return result
         if not jax.config.jax_compilation_cache_dir:  # unless the user has chosen one
@@ -107,8 +98,10 @@ def train(
         config = run.config  # what was left open is now chosen from the data
         if result := known(config):
             return result
-        results.write(workdir / "config.json", config.to_dict())
-        skipped = results.write_skipped(workdir / "skipped.txt", run.source.skipped)
+        skipped = []
+        if chief:
+            results.write(workdir / "config.json", config.to_dict())
+            skipped = results.write_skipped(workdir / "skipped.txt", run.source.skipped)
         with (
             Interrupts() as interrupts,
             contextlib.closing(
@@ -116,14 +109,17 @@ def train(
             ) as checkpoints,
         ):
             progress, complaints = _start(run, checkpoints, interrupts)
-            with Observer(workdir, run.schedule.total_steps, progress.step) as observer:
+            with Observer(
+                workdir, run.schedule.total_steps, progress.step, active=chief
+            ) as observer:
                 for line in (*run.notes, *skipped, *complaints):
                     observer.say(line)
                 outcome = _train(run, progress, checkpoints, observer, interrupts)
-        result = _result(run, progress, outcome)
-        results.write(workdir / "result.json", result)
-        save_curves(result, workdir / "curves.png")
-        return results.read(workdir / "result.json")
+            result = results.plain(_result(run, progress, outcome, interrupts))
+        if chief:
+            results.write(workdir / "result.json", result)
+            save_curves(result, workdir / "curves.png")
+        return result
 
 
 def _start(
@@ -135,7 +131,7 @@ def _start(
     if checkpoint is None:
         progress = Progress(state)
         if run.schedule.refresh_due(0):
-            progress.state, _ = _refresh(run, state, 0, interrupts)
+            progress.state, _ = passes.refresh(run, state, 0, interrupts.check)
         return progress, complaints
     progress = Progress(checkpoint.state, **checkpoint.record)
     progress.resumed_from = [*progress.resumed_from, progress.step]
@@ -228,6 +224,7 @@ def _pipeline(
         start=start,
         population=population,
         read=run.feed.read,
+        shard=sharding.own_share(),
         image_shape=run.source.image_shape,
         prefetch_bytes=run.config.data.prefetch_bytes,
     )
@@ -259,7 +256,8 @@ def _finish_epoch(
     train_seconds = time.monotonic() - clock
     state, found = progress.state, {}
     if run.schedule.refresh_due(epoch):
-        state, found = _refresh(run, state, epoch, interrupts)
+        state, found = passes.refresh(run, state, epoch, interrupts.check)
+        found["refresh_seconds"] = time.monotonic() - clock - train_seconds
     if isinstance(state.method, PseudoLabels):
         found |= evaluate.describe_pseudo_labels(
             state.method, run.hidden, run.num_classes
@@ -271,8 +269,10 @@ def _finish_epoch(
         "epoch": epoch,
         "step": progress.step,
         **{k: v / run.schedule.steps_per_epoch for k, v in progress.sums.items()},
-        "accuracy": _accuracy(run, state.ema, interrupts),
-        "accuracy_live": _accuracy(run, (state.params, state.stats), interrupts),
+        "accuracy": passes.accuracy(run, state.ema, interrupts.check),
+        "accuracy_live": passes.accuracy(
+            run, (state.params, state.stats), interrupts.check
+        ),
         **found,
         "train_seconds": train_seconds,
         "epoch_seconds": time.monotonic() - clock,
@@ -283,56 +283,16 @@ def _finish_epoch(
     observer.epoch(progress.step, entry)
 
 
-def _predict(
-    run: Run, weights: tuple, split: str, indices: np.ndarray, interrupts: Interrupts
-) -> Outputs:
-    """Outputs of (params, stats) for images of a split, in order, rows padded."""
-    size = min(run.config.train.batch_size * _PREDICT_BATCHES, len(indices))
-
-    def chunks() -> Iterator[jax.Array]:
-        for chunk in run.feed.in_order(split, indices, sharding.padded(size, run.mesh)):
-            interrupts.check()
-            yield chunk
-
-    return evaluate.predict_all(run.programs.predict, *weights, chunks(), run.mesh)
-
-
-def _refresh(
-    run: Run, state: TrainState, epoch: int, interrupts: Interrupts
-) -> tuple[TrainState, dict]:
-    """`method.refresh` on predictions of all of D_u; the new state, and diagnostics."""
-    clock = time.monotonic()
-    live = (state.params, state.stats)
-    weights = state.ema if run.method.refresh_with == "ema" else live
-    unlabeled = _predict(run, weights, "train", run.splits.unlabeled, interrupts)
-    num_unlabeled, padded = len(run.splits.unlabeled), len(unlabeled["logits"])
-    valid = {k: v[:0] for k, v in unlabeled.items()}
-    if len(run.splits.valid):
-        valid = _predict(run, weights, "train", run.splits.valid, interrupts)
-        valid = {k: v[: len(run.splits.valid)] for k, v in valid.items()}
-    where = sharding.put_rows(np.arange(padded) < num_unlabeled, run.mesh)
-    key = jax.random.fold_in(jax.random.fold_in(run.key, REFRESH_KEY), epoch)
-    method_state = run.programs.refresh(
-        state, Predictions(unlabeled, valid), where, key
-    )
-    logits = np.asarray(unlabeled["logits"])[:num_unlabeled]
-    found = evaluate.describe_imbalance(logits, run.hidden, run.num_classes)
-    found["refresh_seconds"] = time.monotonic() - clock
-    return state._replace(method=method_state), found
-
-
-def _accuracy(run: Run, weights: tuple, interrupts: Interrupts) -> float:
-    test = run.splits.test
-    logits = _predict(run, weights, "test", test, interrupts)["logits"]
-    logits = np.asarray(logits)[: len(test)]
-    return evaluate.accuracy(logits, run.test_classes[test], run.num_classes)
-
-
-def _result(run: Run, progress: Progress, outcome: dict) -> dict[str, Any]:
+def _result(
+    run: Run, progress: Progress, outcome: dict, interrupts: Interrupts
+) -> dict[str, Any]:
     """The contents of `result.json`."""
     state = progress.state
     last = progress.history[-run.config.train.report_epochs :]
     mean = lambda key: float(np.mean([entry[key] for entry in last])) if last else None
+    found = {}
+    if outcome["status"] == "finished":
+        found = passes.final_measures(run, state.ema, interrupts.check)
     return {
         "config": run.config.to_dict(),
         "versions": results.versions(),
@@ -342,6 +302,7 @@ def _result(run: Run, progress: Progress, outcome: dict) -> dict[str, Any]:
         **outcome,
         "accuracy": mean("accuracy"),
         "accuracy_live": mean("accuracy_live"),
+        **found,
         "params_digest": tree_digest((state.params, state.stats, state.ema, state.opt)),
         "resumed_from": progress.resumed_from,
         "history": progress.history,

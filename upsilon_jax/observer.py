@@ -21,13 +21,29 @@ _SECONDS_BETWEEN_LINES = 10  # where there is no terminal
 class Observer:
     """Shows a run's progress and writes its scalars; knows nothing of training."""
 
-    def __init__(self, workdir: pathlib.Path, total_steps: int, first_step: int):
+    def __init__(
+        self,
+        workdir: pathlib.Path,
+        total_steps: int,
+        first_step: int,
+        *,
+        active: bool = True,
+    ):
+        """Starts to observe.
+
+        Args:
+          workdir: gets the folder `tensorboard`.
+          total_steps: of the whole run.
+          first_step: where it starts, or goes on.
+          active: False for all but one of several processes: it stays silent.
+        """
+        self._active = active
         self._bar = tqdm.tqdm(
             total=total_steps,
             initial=first_step,
             unit="step",
             file=sys.stderr,
-            disable=not sys.stderr.isatty(),
+            disable=not (active and sys.stderr.isatty()),
             dynamic_ncols=True,
             smoothing=0.1,
         )
@@ -35,11 +51,12 @@ class Observer:
         self._clock, self._first = time.monotonic(), first_step
         self._last_line = -np.inf
         self._seen: dict[str, Any] = {}
-        self._writer = self._open_writer(workdir)
+        self._writer = self._open_writer(workdir) if active else None
 
     def say(self, line: str) -> None:
         """A line for the person, above the bar."""
-        self._bar.write(line, file=sys.stderr)
+        if self._active:
+            self._bar.write(line, file=sys.stderr)
 
     def steps(self, step: int, scalars: Mapping[str, float]) -> None:
         """Progress within an epoch."""

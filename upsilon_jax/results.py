@@ -59,7 +59,7 @@ def read(path: pathlib.Path) -> dict | None:
 
 def write(path: pathlib.Path, value: Mapping[str, Any]) -> None:
     """Writes valid JSON (non-finite numbers are null), whole or not at all."""
-    text = json.dumps(_plain(value), indent=1, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text + "\n", encoding="utf-8")
     os.replace(partial, path)
@@ -95,11 +95,12 @@ def summary(result: Mapping[str, Any], workdir: pathlib.Path) -> str:
     return "\n".join(lines)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The same in lists, dicts and finite numbers, as JSON would give it back."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

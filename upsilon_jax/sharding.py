@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 
@@ -33,13 +34,38 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def put_rows(tree: Any, mesh: Mesh) -> Any:
-    """Host arrays onto the devices, first axis split; its size must be divisible."""
-    return jax.device_put(tree, rows(mesh))
+    """Arrays that every process holds, first axis split; its size must be divisible."""
+    return jax.tree.map(lambda array: _put(array, rows(mesh)), tree)
+
+
+def put_own_rows(tree: Any, mesh: Mesh) -> Any:
+    """Arrays of which every process holds its share of rows, as `own_share` says."""
+    put = lambda array: jax.make_array_from_process_local_data(rows(mesh), array)
+    return jax.tree.map(put, tree)
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
-    """Host arrays onto every device."""
-    return jax.device_put(tree, replicated(mesh))
+    """Arrays that every process holds, onto every device."""
+    return jax.tree.map(lambda array: _put(array, replicated(mesh)), tree)
+
+
+def _put(array: Any, where: NamedSharding) -> jax.Array:
+    if jax.process_count() == 1:
+        return jax.device_put(array, where)
+    # `device_put` would compare the values across processes, every time.
+    return jax.make_array_from_callback(array.shape, where, lambda index: array[index])
+
+
+def fetch(tree: Any) -> Any:
+    """Whole arrays on the host of every process."""
+    if jax.process_count() == 1:
+        return jax.device_get(tree)
+    return multihost_utils.process_allgather(tree, tiled=True)
+
+
+def own_share() -> tuple[int, int]:
+    """(i, n): this process is the i-th of n, and holds that part of every row axis."""
+    return jax.process_index(), jax.process_count()
 
 
 def padded(count: int, mesh: Mesh) -> int:
