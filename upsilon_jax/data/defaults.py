@@ -9,10 +9,8 @@ _TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
 _EPOCHS = (20, 400)  # fewest and most
 _PRETRAIN_SHARE = 8  # E_pt = 50 of 400 epochs
 _CLUSTERS = (2, 20)
-# γ has to lie above chance, 1/C: the paper's 0.3 for 6 classes is 1.8 of it, and 0.15
-# for 100 its lowest. Above 0.6 nearly all images of two classes would count as foreign.
-_OOD_THRESHOLD_OVER_CHANCE = 1.8
-_OOD_THRESHOLD = (0.15, 0.6)
+# γ lies above chance, 1/C, by 0.13, 0.16 and 0.14 in the paper (6, 50, 100 classes).
+_OOD_THRESHOLD_MARGIN = 0.14
 
 
 class Defaults(NamedTuple):
@@ -36,8 +34,9 @@ def suggest(
     """Settings for so many images and classes.
 
     Batches are the paper's 128, or the largest power of two that both sets fill. K is
-    two thirds of the classes, as in the paper's 4 for 6, and at most its 20. What is
-    given already, `batch_size` or `epochs`, is kept and the others follow it.
+    two thirds of the classes, as in the paper's 4 for 6, and at most its 20; γ is a
+    little more than the confidence of a guess. What is given already, `batch_size` or
+    `epochs`, is kept and the others follow it.
     """
     if min(num_labeled, num_unlabeled, num_classes) < 1:
         raise ValueError(
@@ -53,11 +52,9 @@ def suggest(
         epochs=epochs,
         pretrain_epochs=max(epochs // _PRETRAIN_SHARE, 1),
         num_clusters=_clip(round(2 * num_classes / 3), _CLUSTERS),
-        ood_threshold=_clip(
-            round(_OOD_THRESHOLD_OVER_CHANCE / num_classes, 2), _OOD_THRESHOLD
-        ),
+        ood_threshold=round(1 / max(num_classes, 2) + _OOD_THRESHOLD_MARGIN, 2),
     )
 
 
-def _clip(value: float, bounds: tuple[float, float]) -> float:
+def _clip(value: int, bounds: tuple[int, int]) -> int:
     return min(max(value, bounds[0]), bounds[1])
