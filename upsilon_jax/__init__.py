@@ -1,6 +1,7 @@
 """Class-mismatched semi-supervised learning in JAX: the Υ-Model and its rivals."""
 
 from upsilon_jax.kernels import (
+    balance,
     explore,
     imbalance,
     pseudo_label,
@@ -12,6 +13,7 @@ from upsilon_jax.types import PseudoLabels
 __version__ = "0.1.0"
 __all__ = [
     "PseudoLabels",
+    "balance",
     "explore",
     "imbalance",
     "pseudo_label",
