@@ -11,7 +11,6 @@ from upsilon_jax.methods import METHODS
 from upsilon_jax.step import (
     Pixels,
     RawBatch,
-    ema_update,
     init_state,
     make_optimizer,
     make_predict,
@@ -78,15 +77,6 @@ def with_labels(state, label, weight):
 def assert_trees_equal(left, right):
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_ema_starts_at_the_first_weights_and_then_decays():
-    old, new = {"w": jnp.array([1.0])}, {"w": jnp.array([3.0])}
-    at = lambda step, decay: ema_update(old, new, jnp.array(step), decay)["w"][0]
-    assert at(0, 0.999) == 3  # d = 0
-    assert at(1, 0.999) == 2  # d = 1/2
-    assert at(10_000, 0.75) == pytest.approx(1.5)  # d = 0.75
-    assert at(10_000, 0.0) == 3
 
 
 def test_after_one_step_the_ema_is_the_live_model():

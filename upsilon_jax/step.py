@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 
 from upsilon_jax.compilation import jit
 from upsilon_jax.kernels.augment import normalize, views
+from upsilon_jax.kernels.targets import moving_average
 from upsilon_jax.methods.base import Method, keep
 from upsilon_jax.methods.baseline import supervised_loss
 from upsilon_jax.sharding import replicated, rows
@@ -112,14 +113,6 @@ def augmented(raw: RawBatch, method: Method, pixels: Pixels, key: jax.Array) -> 
     )
 
 
-def ema_update(average: Any, new: Any, step: jax.Array, decay: float) -> Any:
-    """θ' ← d θ' + (1 - d) θ with d = min(1 - 1/(t+1), decay): unbiased at the start."""
-    warm = step.astype(jnp.float32) / (step.astype(jnp.float32) + 1)
-    d = jnp.minimum(warm, decay)
-    move = lambda old, now: (d * old + (1 - d) * now).astype(old.dtype)
-    return jax.tree.map(move, average, new)
-
-
 def make_train_step(
     method: Method,
     forward: Forward,
@@ -164,7 +157,7 @@ def make_train_step(
             params=params,
             stats=aux.stats,
             opt=opt,
-            ema=ema_update(state.ema, (params, aux.stats), state.step, ema_decay),
+            ema=moving_average(state.ema, (params, aux.stats), state.step, ema_decay),
             method=aux.method,
         )
         return new, {"loss": loss, **aux.metrics}
