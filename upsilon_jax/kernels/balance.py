@@ -56,7 +56,7 @@ def balance(
     log_probs, where = check_problem(log_probs, epsilon, where)
     if not tolerance > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}")
-    return _balance(log_probs, where, tolerance, float(epsilon))
+    return _balance(log_probs, where, epsilon, tolerance)
 
 
 class _State(NamedTuple):
@@ -70,8 +70,8 @@ class _State(NamedTuple):
     best_error: jax.Array  # []
 
 
-@partial(jax.jit, static_argnums=3)
-def _balance(log_probs, where, tolerance, epsilon):
+@jax.jit
+def _balance(log_probs, where, epsilon, tolerance):
     exponent, _ = scale(log_probs, epsilon, where)
     # Without samples all rows, which are equal, are samples: balanced at once.
     sample = where | ~where.any()

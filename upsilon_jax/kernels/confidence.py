@@ -15,6 +15,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.sinkhorn import check_where
+
 
 class Score(NamedTuple):
     """Label and score of every row; -1 and NaN for rows with non-finite logits."""
@@ -114,13 +116,7 @@ def check_rows(
         raise ValueError(
             f"threshold must be in [{low}, {high}] for score {score!r}, got {threshold}"
         )
-    if where is None:
-        return logits, jnp.ones(logits.shape[0], bool)
-    if jnp.shape(where) != logits.shape[:1]:
-        raise ValueError(
-            f"where must be [M] = {logits.shape[:1]}, got {jnp.shape(where)}"
-        )
-    return logits, jnp.asarray(where, bool)
+    return logits, check_where(where, logits.shape[0])
 
 
 def _summary(logits, num_labels):

@@ -7,6 +7,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.sinkhorn import check_where
+
 
 def imbalance(
     labels: jax.Array, num_classes: int, where: jax.Array | None = None
@@ -30,11 +32,7 @@ def imbalance(
             f"labels must be [M] with num_classes ≥ 1, got {labels.shape} and "
             f"{num_classes}"
         )
-    if where is None:
-        where = jnp.ones(labels.shape, bool)
-    elif jnp.shape(where) != labels.shape:
-        raise ValueError(f"where must be [M] = {labels.shape}, got {jnp.shape(where)}")
-    return _imbalance(labels, jnp.asarray(where, bool), num_classes)
+    return _imbalance(labels, check_where(where, labels.size), num_classes)
 
 
 @partial(jax.jit, static_argnums=2)

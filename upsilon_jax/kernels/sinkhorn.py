@@ -57,18 +57,26 @@ def check_problem(
         raise ValueError(f"log_probs must be [M, K ≥ 1], got {log_probs.shape}")
     if not 0 < epsilon < float("inf"):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    return log_probs, check_where(where, log_probs.shape[0])
+
+
+def check_where(where: jax.Array | None, num_rows: int) -> jax.Array:
+    """[M] bool; all rows if None."""
     if where is None:
-        return log_probs, jnp.ones(log_probs.shape[0], bool)
-    if jnp.shape(where) != log_probs.shape[:1]:
-        raise ValueError(
-            f"where must be [M] = {log_probs.shape[:1]}, got {jnp.shape(where)}"
-        )
-    return log_probs, jnp.asarray(where, bool)
+        # XLA would take seconds to sum a constant [1e6] when it compiles.
+        return jax.lax.optimization_barrier(jnp.ones(num_rows, bool))
+    if jnp.shape(where) != (num_rows,):
+        raise ValueError(f"where must be [M] = [{num_rows}], got {jnp.shape(where)}")
+    return jnp.asarray(where, bool)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-@partial(jax.jit, static_argnums=(2, 3))
 def _sinkhorn(log_probs, where, epsilon, num_iters):
+    return _scale_kernel(log_probs, where, epsilon, num_iters)
+
+
+@jax.jit
+def _scale_kernel(log_probs, where, epsilon, num_iters):
     """Scaling of a kernel matrix, which takes exp once and not in every iteration."""
     weight = uniform(where, log_probs.dtype)
     dot = partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
