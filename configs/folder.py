@@ -9,9 +9,9 @@ reason), its progress, and the test accuracy. Without `test` a fifth of the labe
 images is held out. How many of the unlabeled images show other classes need not be
 known. docs/your_own_images.md goes through an example.
 
-Runs of at most about 20,000 steps. The network is a WRN-16-2, half the work of the
-paper's: 400 photos at 32×32 take half an hour on two CPU cores, thousands at 64×64
-want a GPU, and then `--config.model.depth=28` is worth its time.
+At most about 20,000 steps. The network is a WRN-16-2, half the work of the paper's: the
+2,400 steps for 400 photos of 32×32 take about an hour on two CPU cores. Thousands of
+photos at 64×64 want a GPU, and then `--config.model.depth=28` is worth its time.
 """
 
 from ml_collections.config_dict import placeholder
