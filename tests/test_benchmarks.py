@@ -17,6 +17,7 @@ from tests.data.test_splits import CIFAR10, DIGITS, SVHN_TEST, SVHN_TRAIN, label
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule, validate
 from upsilon_jax.data.source import UNKNOWN, Source
+from upsilon_jax.data.splits import relabel
 from upsilon_jax.methods import METHODS
 from upsilon_jax.run import build_model, build_optimizer, complete, draw_splits
 from upsilon_jax.step import (
@@ -135,17 +136,19 @@ def trace(name, method_name, depth=None, steps=("supervised", "semi-supervised")
     images = lambda rows: shape(rows, *source.image_shape)
     numbers = lambda rows: shape(rows, dtype=jnp.int32)
 
-    def start(image, hidden):
+    classes = relabel(source.train_labels, source.class_names, splits.classes)
+    hidden = classes[splits.unlabeled] if method.reads_hidden_labels else None
+
+    def start(image):
         key = jax.random.key(0)
         variables = module.init(key, image, train=False)
-        hidden = hidden if method.reads_hidden_labels else None
         method_state = method.init(key, variables["params"], num_unlabeled, hidden)
         return init_state(
             optimizer, variables["params"], variables["batch_stats"], method_state
         )
 
     one = shape(1, *source.image_shape, dtype=jnp.float32)
-    state = jax.eval_shape(start, one, numbers(num_unlabeled))
+    state = jax.eval_shape(start, one)
     key = jax.eval_shape(lambda: jax.random.key(0))
     size = config.train.batch_size
     for kind in steps:
