@@ -31,7 +31,7 @@ TENSORBOARD = ["tensorboard>=2.21,<2.22"]
 CPU = [*TFDS, *TENSORBOARD, "tensorflow-cpu>=2.21,<2.22"]
 # torch exactly: other versions bring gigabytes of CUDA along.
 BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
-TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "ruff", "scipy"]
+TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "pytest-xdist", "ruff", "scipy"]
 
 setup(
     name="upsilon_jax",
