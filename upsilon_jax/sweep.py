@@ -19,17 +19,21 @@ from upsilon_jax import commandline, loop
 commandline.define_config()
 WORKDIR = flags.DEFINE_string("workdir", None, "Default: runs/sweep-NAME.")
 METHODS = flags.DEFINE_list("methods", ["baseline", "pl", "upsilon"], "Names.")
-MISMATCH = flags.DEFINE_list("mismatch", ["0.5"], "Shares of foreign images, 0 to 1.")
+MISMATCH = flags.DEFINE_list(
+    "mismatch", None, "Shares of foreign images, 0 to 1; default: the config's."
+)
 SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2", "3", "4"], "Seeds.")
 
 
 def main() -> None:
     """Trains what is not trained yet."""
     root = pathlib.Path(WORKDIR.value or f"runs/sweep-{commandline.config_name()}")
-    combinations = list(itertools.product(SEEDS.value, MISMATCH.value, METHODS.value))
+    ratios = MISMATCH.value or [commandline.get_config().data.mismatch]
+    combinations = list(itertools.product(SEEDS.value, ratios, METHODS.value))
     for number, (seed, mismatch, method) in enumerate(combinations, start=1):
         config = commandline.get_config_for(method)
-        config.seed, config.data.mismatch = int(seed), float(mismatch)
+        config.seed = int(seed)
+        config.data.mismatch = None if mismatch is None else float(mismatch)
         name = commandline.run_name(config)
         sys.stderr.write(f"[{number}/{len(combinations)}] {name}\n")
         result = loop.train(config, root / name)
