@@ -9,6 +9,7 @@ import pytest
 import upsilon_jax
 from configs import digits
 from upsilon_jax import loop
+from upsilon_jax import run as run_lib
 from upsilon_jax.checkpoint import WorkdirError
 from upsilon_jax.interrupts import Interrupted, Interrupts
 from upsilon_jax.types import PseudoLabels
@@ -96,9 +97,21 @@ def test_both_programs_are_traced_exactly_once(tmp_path, captured):
     assert programs.refresh.cache_size() == 1
 
 
+def stream(monkeypatch):
+    """Makes the digits a data set that is read batch by batch."""
+
+    def open_source(config, original=run_lib.open_source):
+        return original(config)._replace(in_memory=False)
+
+    monkeypatch.setattr(run_lib, "open_source", open_source)
+
+
+@pytest.mark.parametrize("images", ["resident", "streamed"])
 def test_unlabeled_images_of_an_epoch_are_the_members_of_p(
-    tmp_path, captured, monkeypatch
+    tmp_path, captured, monkeypatch, images
 ):
+    if images == "streamed":
+        stream(monkeypatch)
     seen = []
 
     def spy(state, batch, key):
@@ -212,12 +225,7 @@ def test_hidden_labels_are_used_for_diagnostics_only(
 def test_streamed_images_give_the_same_run_bit_for_bit(
     tmp_path, monkeypatch, uninterrupted
 ):
-    from upsilon_jax import run as run_lib
-
-    def streamed(config, original=run_lib.open_source):
-        return original(config)._replace(in_memory=False)
-
-    monkeypatch.setattr(run_lib, "open_source", streamed)
+    stream(monkeypatch)
     result = upsilon_jax.train(tiny(), tmp_path)
     assert result["params_digest"] == uninterrupted["params_digest"]
 
