@@ -151,7 +151,10 @@ class InterruptAfter(Interrupts):
         return super().pending
 
 
-@pytest.mark.parametrize("looks", [1, 4, 9, 14, 17, 30])
+@pytest.mark.parametrize(
+    "looks",  # before a step, in a refresh, in an evaluation ...
+    [4, 14, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 9, 17, 30))],
+)
 def test_a_run_interrupted_anywhere_ends_as_an_uninterrupted_one(
     tmp_path, monkeypatch, uninterrupted, looks
 ):
@@ -230,6 +233,7 @@ def test_streamed_images_give_the_same_run_bit_for_bit(
     assert result["params_digest"] == uninterrupted["params_digest"]
 
 
+@pytest.mark.slow
 def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path, captured):
     config = tiny(**{"data.pseudo_batches": "masked", "train.epochs": 3})
     result = upsilon_jax.train(config, tmp_path)
