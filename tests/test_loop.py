@@ -204,7 +204,7 @@ def test_the_baseline_is_the_same_whatever_the_unlabeled_images_are(tmp_path):
             tiny("baseline", **{"data.mismatch": ratio, "train.epochs": 2}),
             tmp_path / f"{ratio}",
         )["params_digest"]
-        for ratio in (0.0, 0.5, 1.0)
+        for ratio in (0.0, 1.0)
     }
     assert len(digests) == 1
 
@@ -241,6 +241,7 @@ def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path, captured):
     assert math.isfinite(result["history"][-1]["unlabeled_loss"])
 
 
+@pytest.mark.slow
 def test_without_any_pseudo_label_an_epoch_is_supervised(tmp_path, captured):
     config = tiny("pl", **{"method.threshold": 1.0})
     result = upsilon_jax.train(config, tmp_path)

@@ -148,6 +148,7 @@ def test_the_same_command_again_returns_the_result(trained, photos, monkeypatch)
         upsilon_jax.train(changed, workdir)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_on_a_folder_goes_on(photos, tmp_path, monkeypatch, trained):
     def stop(run, progress, *rest, original=loop._finish_epoch):
         if len(progress.history) == 2:
@@ -192,6 +193,7 @@ def test_an_npz_of_the_same_images_gives_the_same_run(tmp_path, trained):
     assert upsilon_jax.train(config, tmp_path / "run") == result
 
 
+@pytest.mark.slow
 def test_an_npz_without_unlabeled_images_is_split_by_class(tmp_path):
     config = small(npz.get_config("pl"))
     x_train, y_train = patterns(10, 6, seed=0)

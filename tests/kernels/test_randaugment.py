@@ -150,6 +150,7 @@ def test_two_channels_have_no_colour_but_contrast():
     np.testing.assert_array_equal(apply("contrast"), np.floor(exact + 1e-9))
 
 
+@pytest.mark.slow
 def test_draws_follow_the_stated_law():
     n = 8192
     images = np.full((n, 4, 4, 1), 100, np.uint8)
@@ -211,6 +212,7 @@ def test_bad_arguments_are_named():
         shapes(images[0], jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_rows_on_many_devices_stay_where_they_are(rows_over_8_devices):
     images = np.random.default_rng(0).integers(0, 256, (16, 8, 8, 3)).astype(np.uint8)
     augment = jax.jit(lambda images, key: cutout(rand_augment(images, key), key))
