@@ -24,7 +24,7 @@ ALLOWED = {
     "checkpoint": set(),
     "observer": {"types"},
     "commandline": {"checkpoint", "interrupts"},
-    "config": {"methods"},
+    "config": {"data", "methods"},
     "results": {"checkpoint", "config"},
     "step": {"compilation", "kernels", "methods", "sharding", "types"},
     "evaluate": {"kernels", "sharding", "types"},

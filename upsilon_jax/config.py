@@ -6,14 +6,14 @@ raised before anything is computed.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import ml_collections
 
+from upsilon_jax.data.source import nearest
 from upsilon_jax.methods import METHODS, Method
 
 # Keywords of a method's factory that the run fills in: they are no config fields.
@@ -95,7 +95,7 @@ def validate(config: ConfigDict) -> None:
     """Raises a ConfigError for the first field that is out of range."""
     name = config.method.name
     if name not in METHODS:
-        raise ConfigError(f"method.name={name!r}: {suggest(name, METHODS)}")
+        raise ConfigError(f"method.name={name!r}: {nearest(name, METHODS)}")
     flat = flatten(config)
     for field, rule in RULES.items():
         value = flat.get(field)
@@ -125,14 +125,6 @@ def _validate_thresholds(flat: Mapping[str, Any]) -> None:
             f"method.ood_threshold={ood_threshold!r} (γ): must be at most "
             f"method.threshold={threshold!r} (τ)"
         )
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """The near names, or all of them."""
-    near = difflib.get_close_matches(name, list(known))
-    if near:
-        return f"unknown; did you mean {' or '.join(near)}?"
-    return f"unknown; known are {', '.join(known)}"
 
 
 class Schedule(NamedTuple):
