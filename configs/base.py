@@ -49,4 +49,6 @@ def get_config() -> ml_collections.ConfigDict:
     train.save_epochs = 1  # between two checkpoints
     train.keep_checkpoints = 3
     train.log_steps = 50  # between two looks at the loss, the only waits for the device
+    train.num_seeds = 1  # seed, seed + 1, ..., each in a folder seed_S of its own
+    train.steps_per_call = placeholder(int)  # None: 1 on a CPU, else 8 in one dispatch
     return config

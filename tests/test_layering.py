@@ -30,6 +30,12 @@ ALLOWED = {
     "evaluate": {"kernels", "sharding", "types"},
     "feed": {"data", "sharding", "step"},
     "passes": {"evaluate", "run", "sharding", "types"},
+    "lockstep": {"compilation", "run", "sharding", "types"},
+    "progress": {"checkpoint", "observer", "run", "types"},
+    "epoch": {
+        *("data", "feed", "interrupts", "lockstep", "progress", "run", "sharding"),
+        *("step", "types"),
+    },
     "run": {"config", "data", "feed", "methods", "models", "sharding", "step", "types"},
 }
 ENTRY_POINTS = {"__init__", "loop", "sweep", "data/__main__"}

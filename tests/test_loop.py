@@ -43,8 +43,8 @@ def captured(monkeypatch):
     """The `Run` of the last `train`, to look into."""
     seen = []
 
-    def prepare(config, original=loop.prepare):
-        seen.append(original(config))
+    def prepare(config, original=loop.prepare, **kwargs):
+        seen.append(original(config, **kwargs))
         return seen[-1]
 
     monkeypatch.setattr(loop, "prepare", prepare)
@@ -121,9 +121,9 @@ def test_unlabeled_images_of_an_epoch_are_the_members_of_p(
         seen.append((np.asarray(state.method.label), np.asarray(batch.index)))
         return original(state, batch, key)
 
-    def with_spy(config, prepare=loop.prepare):
+    def with_spy(config, prepare=loop.prepare, **kwargs):
         nonlocal original
-        run = prepare(config)
+        run = prepare(config, **kwargs)
         original = run.programs.semi_supervised
         return run._replace(programs=run.programs._replace(semi_supervised=spy))
 
@@ -212,8 +212,8 @@ def test_the_baseline_is_the_same_whatever_the_unlabeled_images_are(tmp_path):
 def test_hidden_labels_are_used_for_diagnostics_only(
     tmp_path, monkeypatch, uninterrupted
 ):
-    def shuffled(config, prepare=loop.prepare):
-        run = prepare(config)
+    def shuffled(config, prepare=loop.prepare, **kwargs):
+        run = prepare(config, **kwargs)
         classes = run.train_classes.copy()
         hidden = classes[run.splits.unlabeled]
         classes[run.splits.unlabeled] = np.random.default_rng(0).permutation(hidden)

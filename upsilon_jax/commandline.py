@@ -61,7 +61,10 @@ def config_name() -> str:
 
 def run_name(config: ml_collections.ConfigDict) -> str:
     """cifar10-upsilon-m50-s0: what tells the runs of a table apart."""
-    parts = [config_name(), config.method.name, f"s{config.seed}"]
+    seeds = f"s{config.seed}"
+    if config.train.num_seeds > 1:
+        seeds += f"-{config.seed + config.train.num_seeds - 1}"
+    parts = [config_name(), config.method.name, seeds]
     if config.data.mismatch is not None:  # of one's own data nobody knows it
         parts.insert(2, f"m{100 * config.data.mismatch:g}")
     return "-".join(parts)

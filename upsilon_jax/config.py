@@ -76,6 +76,8 @@ RULES: Mapping[str, Rule] = {
     "train.save_epochs": _at_least(1),
     "train.keep_checkpoints": _at_least(1),
     "train.log_steps": _at_least(1),
+    "train.num_seeds": _at_least(1),
+    "train.steps_per_call": _at_least(1),
     "method.num_clusters": _at_least(0),
     "method.score": _one_of("confidence", "entropy", "margin"),
     "method.epsilon": _POSITIVE,
@@ -201,6 +203,13 @@ def build_method(
     return factory(
         num_classes, **{k: v for k, v in kwargs.items() if k in accepted or k in given}
     )
+
+
+def of_seed(config: ConfigDict, seed: int) -> ConfigDict:
+    """The config of one seed of several: that of a run of its own."""
+    config = config.copy_and_resolve_references()
+    config.seed, config.train.num_seeds = seed, 1
+    return config
 
 
 def fill(config: ConfigDict, values: Mapping[str, Any]) -> ConfigDict:

@@ -8,7 +8,7 @@ images are read by the process whose devices need them, resident ones by all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -18,13 +18,13 @@ from jax.sharding import Mesh
 from upsilon_jax import sharding
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.streams import HostBatch, Read, in_order
-from upsilon_jax.step import RawBatch
+from upsilon_jax.step import RawBatch, RawBatches
 
 
 class Feed(NamedTuple):
     """How a run gets its images."""
 
-    batch: Callable[[HostBatch], RawBatch]
+    batch: Callable[[HostBatch], RawBatch]  # arrays may be [S, ...]: see `several`
     # (split, indices [n], batch_size) -> uint8 [batch_size, H, W, C] on the devices,
     # in order; the last one is filled up with its own last image
     in_order: Callable[[str, np.ndarray, int], Iterator[jax.Array]]
@@ -45,6 +45,7 @@ def resident(source: Source, mesh: Mesh, gather: Callable) -> Feed:
             (host.labeled.astype(np.int32), host.label)
             + (host.unlabeled.astype(np.int32), host.index),
             mesh,
+            axis=host.label.ndim - 1,
         )
         return RawBatch(
             image=gather(images["train"], labeled),
@@ -66,10 +67,11 @@ def streamed(source: Source, mesh: Mesh, *, prefetch_bytes: int) -> Feed:
     """Images read when they are needed, a bounded number of bytes ahead."""
 
     def batch(host: HostBatch) -> RawBatch:
+        axis = host.label.ndim - 1
         image, unlabeled = sharding.put_own_rows(
-            (host.image, host.unlabeled_image), mesh
+            (host.image, host.unlabeled_image), mesh, axis
         )
-        label, index = sharding.put_rows((host.label, host.index), mesh)
+        label, index = sharding.put_rows((host.label, host.index), mesh, axis)
         return RawBatch(image, label, unlabeled, index)
 
     def chunks(split, indices, batch_size):
@@ -86,3 +88,13 @@ def streamed(source: Source, mesh: Mesh, *, prefetch_bytes: int) -> Feed:
                 yield sharding.put_own_rows(chunk, mesh)
 
     return Feed(batch, chunks, source.read)
+
+
+def several(
+    feed: Feed, hosts: Sequence[HostBatch], size: int, mesh: Mesh
+) -> RawBatches:
+    """At most `size` batches for one call; the last one again fills up the arrays."""
+    filled = [*hosts, *[hosts[-1]] * (size - len(hosts))]
+    stack = lambda *arrays: None if arrays[0] is None else np.stack(arrays)
+    batch = feed.batch(HostBatch(*map(stack, *filled)))
+    return RawBatches(batch, sharding.replicate(np.int32(len(hosts)), mesh))

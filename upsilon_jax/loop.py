@@ -3,62 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import pathlib
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import ml_collections
 import numpy as np
+from jax.sharding import Mesh
 
 from upsilon_jax import evaluate, passes, results, sharding
 from upsilon_jax.checkpoint import Checkpoints, locked, tree_digest
 from upsilon_jax.compilation import enable_cache
-from upsilon_jax.config import validate
+from upsilon_jax.config import ConfigDict, of_seed, validate
 from upsilon_jax.data.splits import digest
-from upsilon_jax.data.streams import Pipeline
+from upsilon_jax.epoch import is_supervised, population, train_epoch
 from upsilon_jax.interrupts import Interrupted, Interrupts
+from upsilon_jax.lockstep import Stepper, make_stepper
 from upsilon_jax.observer import Observer
+from upsilon_jax.progress import Progress, Trainee
 from upsilon_jax.report.curves import save_curves
-from upsilon_jax.run import TRAIN_KEY, Run, initial_state, is_complete, prepare
+from upsilon_jax.run import Run, initial_state, is_complete, prepare
 from upsilon_jax.types import PseudoLabels, TrainState
 
 # Compiled programs are kept between runs: the second start takes seconds.
 CACHE = pathlib.Path("~/.cache/upsilon_jax/compiled").expanduser()
-
-
-@dataclasses.dataclass
-class Progress:
-    """Where a run stands. Its checkpoint is `state` and, as JSON, the rest."""
-
-    state: TrainState
-    step: int = 0
-    history: list[dict] = dataclasses.field(default_factory=list)
-    sums: dict[str, float] = dataclasses.field(default_factory=dict)
-    resumed_from: list[int] = dataclasses.field(default_factory=list)
-
-    @property
-    def number(self) -> int:
-        """The number of its checkpoint.
-
-        At the end of an epoch there may be two with the same step: before and after
-        the evaluation.
-        """
-        return self.step + len(self.history)
-
-    def record(self) -> dict:
-        """What a checkpoint keeps beside the arrays."""
-        kept = ("step", "history", "sums", "resumed_from")
-        return {name: getattr(self, name) for name in kept}
-
-
-class Diverged(Exception):
-    """The loss is no longer a number."""
-
-    def __init__(self, step: int):
-        super().__init__(f"the loss is not finite at step {step}")
-        self.step = step
 
 
 def train(
@@ -71,55 +41,120 @@ def train(
 
     Args:
       config: see `configs/base.py`.
-      workdir: gets checkpoints, TensorBoard events, `result.json` and `curves.png`.
+      workdir: gets checkpoints, TensorBoard events, `result.json` and `curves.png`;
+        with several seeds, each in a folder `seed_S` of its own.
       override_config: goes on although the stored config differs.
 
     Returns:
-      The contents of `result.json`.
+      The contents of `result.json`; with several seeds see `results.of_seeds`.
 
     Raises:
       ConfigError, WorkdirError, DataNotPrepared: one line for the user.
       Interrupted: a signal came; everything is saved.
     """
     validate(config)
-    workdir = pathlib.Path(workdir)
-    workdir.mkdir(parents=True, exist_ok=True)
+    workdir, count = pathlib.Path(workdir), config.train.num_seeds
+    if count == 1:
+        (result,), _ = _train_team({workdir: config}, [None], override_config)
+        return result
+    seeds = range(config.seed, config.seed + count)
+    folders = {workdir / f"seed_{seed}": of_seed(config, seed) for seed in seeds}
+    meshes = sharding.seed_meshes(count)
+    if meshes:
+        found, _ = _train_team(folders, meshes, override_config)
+        return results.of_seeds(found)
+    found, sibling = [], None
+    for folder, config in folders.items():
+        team = {folder: config}
+        (result,), sibling = _train_team(team, [None], override_config, sibling)
+        found.append(result)
+    return results.of_seeds(found)
+
+
+def _train_team(
+    folders: Mapping[pathlib.Path, ConfigDict],
+    meshes: Sequence[Mesh | None],
+    override_config: bool,
+    sibling: Run | None = None,
+) -> tuple[list[dict], Run | None]:
+    """Trains runs that differ in their seed, side by side if they are several.
+
+    Args:
+      folders: workdir -> config.
+      meshes: the devices of each; None for all.
+      override_config: as in `train`.
+      sibling: a run with another seed, whose data and programs are used again.
+
+    Returns:
+      The results, and the last run that was trained, if any was.
+    """
+    # Of several processes the first alone writes; checkpoints are orbax's business.
+    chief = jax.process_index() == 0
+    done, runs = {}, {}
+    with contextlib.ExitStack() as locks:
+        for (workdir, config), mesh in zip(folders.items(), meshes, strict=True):
+            workdir.mkdir(parents=True, exist_ok=True)
+            if chief:
+                locks.enter_context(locked(workdir))
+            found = _find_or_prepare(config, workdir, mesh, sibling, override_config)
+            if isinstance(found, Run):
+                runs[workdir] = sibling = found
+            else:
+                done[workdir] = found
+        with Interrupts() as interrupts, contextlib.ExitStack() as opened:
+            team = {
+                workdir: opened.enter_context(_open(run, workdir, interrupts, chief))
+                for workdir, run in runs.items()
+            }
+            _train(list(team.values()), interrupts)
+            done |= {
+                workdir: results.plain(_result(trainee, interrupts))
+                for workdir, trainee in team.items()
+            }
+        for workdir in team if chief else ():
+            results.write(workdir / "result.json", done[workdir])
+            save_curves(done[workdir], workdir / "curves.png")
+    return [done[workdir] for workdir in folders], sibling
+
+
+def _find_or_prepare(
+    config: ConfigDict,
+    workdir: pathlib.Path,
+    mesh: Mesh | None,
+    sibling: Run | None,
+    override_config: bool,
+) -> dict | Run:
+    """The result if the workdir has it already, else what is needed to get it."""
     known = lambda config: results.find(
         workdir, config.to_dict(), override=override_config
     )
-    # Of several processes the first alone writes; checkpoints are orbax's business.
-    chief = jax.process_index() == 0
-    with locked(workdir) if chief else contextlib.nullcontext():
-        if is_complete(config) and (result := known(config)):
-            return result
-        if not jax.config.jax_compilation_cache_dir:  # unless the user has chosen one
-            enable_cache(CACHE)
-        run = prepare(config)
-        config = run.config  # what was left open is now chosen from the data
-        if result := known(config):
-            return result
-        skipped = []
-        if chief:
-            results.write(workdir / "config.json", config.to_dict())
-            skipped = results.write_skipped(workdir / "skipped.txt", run.source.skipped)
-        with (
-            Interrupts() as interrupts,
-            contextlib.closing(
-                Checkpoints(workdir, keep=config.train.keep_checkpoints)
-            ) as checkpoints,
-        ):
-            progress, complaints = _start(run, checkpoints, interrupts)
-            with Observer(
-                workdir, run.schedule.total_steps, progress.step, active=chief
-            ) as observer:
-                for line in (*run.notes, *skipped, *complaints):
-                    observer.say(line)
-                outcome = _train(run, progress, checkpoints, observer, interrupts)
-            result = results.plain(_result(run, progress, outcome, interrupts))
-        if chief:
-            results.write(workdir / "result.json", result)
-            save_curves(result, workdir / "curves.png")
+    if is_complete(config) and (result := known(config)):
         return result
+    if not jax.config.jax_compilation_cache_dir:  # unless the user has chosen one
+        enable_cache(CACHE)
+    run = prepare(config, mesh=mesh, sibling=sibling)
+    # What was left open is now chosen from the data.
+    return known(run.config) or run
+
+
+@contextlib.contextmanager
+def _open(
+    run: Run, workdir: pathlib.Path, interrupts: Interrupts, chief: bool
+) -> Iterator[Trainee]:
+    """A run at its newest usable checkpoint, or at step 0; closes what it opens."""
+    skipped = []
+    if chief:
+        results.write(workdir / "config.json", run.config.to_dict())
+        skipped = results.write_skipped(workdir / "skipped.txt", run.source.skipped)
+    keep = run.config.train.keep_checkpoints
+    with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
+        progress, complaints = _start(run, checkpoints, interrupts)
+        with Observer(
+            workdir, run.schedule.total_steps, progress.step, active=chief
+        ) as observer:
+            for line in (*run.notes, *skipped, *complaints):
+                observer.say(line)
+            yield Trainee(run, progress, checkpoints, observer)
 
 
 def _start(
@@ -138,126 +173,63 @@ def _start(
     return progress, complaints
 
 
-def _train(
-    run: Run,
-    progress: Progress,
-    checkpoints: Checkpoints,
-    observer: Observer,
-    interrupts: Interrupts,
-) -> dict:
-    """Runs to the end; how it ended, as fields of the result."""
-    saved = progress.number if progress.resumed_from else None
-    save = lambda: checkpoints.save(progress.number, progress.state, progress.record())
+def _train(team: Sequence[Trainee], interrupts: Interrupts) -> None:
+    """Runs to the end.
+
+    The order is fixed: refresh → evaluate → save → next batch → step → log. `step` and
+    the length of the history tell what comes next, so a run goes on wherever it was cut
+    off.
+    """
+    steppers: dict[tuple, Stepper] = {}
     try:
-        # The order is fixed: refresh → evaluate → save → next batch → step → log.
-        # `step` and the length of the history tell what comes next, so a run goes on
-        # wherever it was cut off.
-        while len(progress.history) < run.schedule.epochs:
-            clock = time.monotonic()
-            _train_epoch(run, progress, observer, interrupts)
-            _finish_epoch(run, progress, observer, interrupts, clock)
-            if run.schedule.save_due(len(progress.history)):
-                save()
-                saved = progress.number
+        while active := [trainee for trainee in team if trainee.active]:
+            for squad, populations in _squads(active):
+                clock = time.monotonic()
+                supervised = is_supervised(populations[0])
+                name = (*(id(trainee) for trainee in squad), supervised)
+                if name not in steppers:
+                    runs = [trainee.run for trainee in squad]
+                    steppers[name] = make_stepper(runs, supervised=supervised)
+                train_epoch(squad, populations, steppers[name], interrupts)
+                seconds = time.monotonic() - clock
+                for trainee in squad:
+                    if trainee.active and trainee.epoch_is_over:
+                        _finish_epoch(trainee, interrupts, seconds)
     except Interrupted:
-        if saved != progress.number:
-            save()
-        observer.say(f"saved at step {progress.step}; the same command goes on there")
+        for trainee in filter(lambda trainee: trainee.active, team):
+            trainee.save()
+            trainee.observer.say(
+                f"saved at step {trainee.progress.step}; the same command goes on there"
+            )
         raise
-    except Diverged as diverged:
-        observer.say(f"diverged: {diverged}")
-        return {"status": "diverged", "diverged_step": diverged.step}
-    return {"status": "finished"}
 
 
-def _train_epoch(
-    run: Run, progress: Progress, observer: Observer, interrupts: Interrupts
-) -> None:
-    """The steps of the current epoch that are still to be taken."""
-    epoch = len(progress.history)
-    start = progress.step - epoch * run.schedule.steps_per_epoch
-    population = _population(run, progress.state, epoch)
-    supervised = population is not None and not len(population)
-    step_fn = run.programs.supervised if supervised else run.programs.semi_supervised
-    key = jax.random.fold_in(run.key, TRAIN_KEY)
-    pending: list[dict] = []
-    with _pipeline(run, epoch, start, population) as pipeline:
-        for host_batch in pipeline:
-            if interrupts.pending:  # what is not in the sums is lost for the history
-                _log(progress, pending, observer)
-                interrupts.check()
-            batch = run.feed.batch(host_batch)
-            progress.state, metrics = step_fn(progress.state, batch, key)
-            progress.step += 1
-            pending.append(metrics)
-            last = progress.step == (epoch + 1) * run.schedule.steps_per_epoch
-            if last or progress.step % run.config.train.log_steps == 0:
-                _log(progress, pending, observer)
+def _squads(
+    active: Sequence[Trainee],
+) -> list[tuple[Sequence[Trainee], list[np.ndarray | None]]]:
+    """Who takes the next steps together, each with its images to draw from.
 
-
-def _population(run: Run, state: TrainState, epoch: int) -> np.ndarray | None:
-    """Positions in D_u to draw from: None for all, empty for a supervised epoch."""
-    if not run.method.views or epoch < run.schedule.pretrain_epochs:
-        return np.empty(0, np.int64)
-    if not isinstance(state.method, PseudoLabels):
-        return None
-    selected = np.flatnonzero(np.asarray(state.method.weight) > 0)
-    masked = run.config.data.pseudo_batches == "masked"
-    return None if masked and len(selected) else selected
-
-
-def _pipeline(
-    run: Run, epoch: int, start: int, population: np.ndarray | None
-) -> Pipeline:
-    """Built anew for every epoch, so it always runs over the current D_l ∪ P."""
-    batch_size = run.config.train.batch_size
-    supervised = population is not None and not len(population)
-    return Pipeline(
-        run.splits.labeled,
-        run.train_classes[run.splits.labeled],
-        run.splits.unlabeled,
-        batch_size=batch_size,
-        unlabeled_batch_size=0 if supervised else batch_size,
-        epoch=epoch,
-        steps_per_epoch=run.schedule.steps_per_epoch,
-        seed=run.config.seed,
-        start=start,
-        population=population,
-        read=run.feed.read,
-        shard=sharding.own_share(),
-        image_shape=run.source.image_shape,
-        prefetch_bytes=run.config.data.prefetch_bytes,
-    )
-
-
-def _log(progress: Progress, pending: list[dict], observer: Observer) -> None:
-    """Fetches what the device has reported since the last time: the only wait."""
-    fetched = jax.device_get(pending)
-    if not fetched:
-        return
-    for offset, metrics in enumerate(fetched):
-        if not np.isfinite(metrics["loss"]):
-            raise Diverged(progress.step - len(fetched) + offset + 1)
-        for name, value in metrics.items():
-            progress.sums[name] = progress.sums.get(name, 0.0) + float(value)
-    pending.clear()
-    observer.steps(progress.step, {k: float(v) for k, v in fetched[-1].items()})
+    Everybody, unless some stand behind (they were killed before they could save), or
+    some have no pseudo-label and so need the other program.
+    """
+    behind = min(trainee.progress.number for trainee in active)
+    active = [trainee for trainee in active if trainee.progress.number == behind]
+    populations = [population(trainee) for trainee in active]
+    if len(set(map(is_supervised, populations))) == 1:
+        return [(active, populations)]
+    return [([t], [p]) for t, p in zip(active, populations, strict=True)]
 
 
 def _finish_epoch(
-    run: Run,
-    progress: Progress,
-    observer: Observer,
-    interrupts: Interrupts,
-    clock: float,
+    trainee: Trainee, interrupts: Interrupts, train_seconds: float
 ) -> None:
-    """Refresh if due, evaluate, and add an entry to the history."""
-    epoch = len(progress.history) + 1
-    train_seconds = time.monotonic() - clock
+    """Refresh if due, evaluate, add an entry to the history, save if due."""
+    run, progress, observer = trainee.run, trainee.progress, trainee.observer
+    epoch, clock = len(progress.history) + 1, time.monotonic()
     state, found = progress.state, {}
     if run.schedule.refresh_due(epoch):
         state, found = passes.refresh(run, state, epoch, interrupts.check)
-        found["refresh_seconds"] = time.monotonic() - clock - train_seconds
+        found["refresh_seconds"] = time.monotonic() - clock
     if isinstance(state.method, PseudoLabels):
         found |= evaluate.describe_pseudo_labels(
             state.method, run.hidden, run.num_classes
@@ -275,24 +247,28 @@ def _finish_epoch(
         ),
         **found,
         "train_seconds": train_seconds,
-        "epoch_seconds": time.monotonic() - clock,
+        "epoch_seconds": train_seconds + time.monotonic() - clock,
     }
     # All at once: an interruption above leaves the epoch as it was.
     progress.state, progress.sums = state, {}
     progress.history.append(entry)
     observer.epoch(progress.step, entry)
+    if run.schedule.save_due(epoch):
+        trainee.save()
 
 
-def _result(
-    run: Run, progress: Progress, outcome: dict, interrupts: Interrupts
-) -> dict[str, Any]:
+def _result(trainee: Trainee, interrupts: Interrupts) -> dict[str, Any]:
     """The contents of `result.json`."""
-    state = progress.state
+    run, progress = trainee.run, trainee.progress
+    state: TrainState = progress.state
     last = progress.history[-run.config.train.report_epochs :]
     mean = lambda key: float(np.mean([entry[key] for entry in last])) if last else None
-    found = {}
-    if outcome["status"] == "finished":
+    if trainee.diverged_step is None:
+        outcome = {"status": "finished"}
         found = passes.final_measures(run, state.ema, interrupts.check)
+    else:
+        outcome = {"status": "diverged", "diverged_step": trainee.diverged_step}
+        found = {}
     return {
         "config": run.config.to_dict(),
         "versions": results.versions(),

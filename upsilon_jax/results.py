@@ -8,6 +8,7 @@ import math
 import os
 import pathlib
 import platform
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,6 +68,8 @@ def write(path: pathlib.Path, value: Mapping[str, Any]) -> None:
 
 def summary(result: Mapping[str, Any], workdir: pathlib.Path) -> str:
     """A few lines for the person who started the run."""
+    if "seeds" in result:
+        return _summary_of_seeds(result, workdir)
     config, history = result["config"], result["history"]
     data, last = config["data"], history[-1] if history else {}
     percent = lambda value: "—" if value is None else f"{value:.2%}"
@@ -93,6 +96,36 @@ def summary(result: Mapping[str, Any], workdir: pathlib.Path) -> str:
         "  start anew         with another --workdir, or delete this one",
     ]
     return "\n".join(lines)
+
+
+def _summary_of_seeds(result: Mapping[str, Any], workdir: pathlib.Path) -> str:
+    config = result["seeds"][0]["config"]
+    lines = [f"{config['method']['name']} on {config['data']['name']}, test accuracy"]
+    finished = []
+    for one in result["seeds"]:
+        if one["status"] == "finished":
+            finished.append(one["accuracy"])
+            lines.append(f"  seed {one['seed']:<6} {one['accuracy']:.2%}")
+        else:
+            lines.append(f"  seed {one['seed']:<6} diverged")
+    if len(finished) > 1:
+        spread = 100 * statistics.stdev(finished)
+        lines.append(f"  mean ± std  {100 * result['accuracy']:.2f} ± {spread:.2f} %")
+    return "\n".join([*lines, f"  results     {workdir}/seed_*/result.json"])
+
+
+def of_seeds(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Results of several seeds as one: `seeds`, and means of those that finished."""
+    finished = [result for result in found if result["status"] == "finished"]
+    mean = lambda key: (
+        statistics.mean(result[key] for result in finished) if finished else None
+    )
+    return {
+        "status": "finished" if len(finished) == len(found) else "diverged",
+        "accuracy": mean("accuracy"),
+        "accuracy_live": mean("accuracy_live"),
+        "seeds": list(found),
+    }
 
 
 def plain(value: Any) -> Any:

@@ -54,6 +54,7 @@ class Run(NamedTuple):
     mesh: Mesh
     programs: Programs
     feed: feed.Feed
+    steps_per_call: int
     key: jax.Array
     notes: tuple[str, ...]  # lines for the person who started it
 
@@ -63,9 +64,21 @@ class Run(NamedTuple):
         return self.train_classes[self.splits.unlabeled]
 
 
-def prepare(config: ml_collections.ConfigDict) -> Run:
-    """Opens the data and builds what a valid config describes."""
-    source = open_source(config)
+def prepare(
+    config: ml_collections.ConfigDict,
+    *,
+    mesh: Mesh | None = None,
+    sibling: Run | None = None,
+) -> Run:
+    """Opens the data and builds what a valid config describes.
+
+    Args:
+      config: see `configs/base.py`.
+      mesh: the devices to use; None for all of them.
+      sibling: a run that differs in its seed only. Its data serve this run too, and on
+        the same mesh its compiled functions and resident images.
+    """
+    source = sibling.source if sibling else open_source(config)
     splits, num_classes = draw_splits(config, source)
     asked, config = config, complete(config, source, splits, num_classes)
     num_ood = len(splits.classes) - num_classes
@@ -76,25 +89,27 @@ def prepare(config: ml_collections.ConfigDict) -> Run:
             f"unlabeled images, which {source.name} does not have"
         )
     schedule = make_schedule(config, method, len(splits.unlabeled))
-    mesh = sharding.data_mesh()
+    mesh = mesh or sharding.data_mesh()
     whole = sharding.replicated(mesh)
     if config.train.batch_size % mesh.size:
         raise ConfigError(
             f"train.batch_size={config.train.batch_size}: must be a multiple of the "
             f"{mesh.size} devices"
         )
-    programs = make_programs(
-        method,
-        models.forward_of(build_model(config, method)),
-        build_optimizer(config, schedule),
-        Pixels(source.mean, source.std, config.data.augmentation, config.data.flip),
-        mesh,
-        ema_decay=config.train.ema_decay,
-    )
-    if source.in_memory:
-        images = feed.resident(source, mesh, programs.gather)
+    steps_per_call = config.train.steps_per_call or _default_steps_per_call()
+    if sibling and sibling.mesh == mesh:
+        programs, images = sibling.programs, sibling.feed
     else:
-        images = feed.streamed(source, mesh, prefetch_bytes=config.data.prefetch_bytes)
+        programs = make_programs(
+            method,
+            models.forward_of(build_model(config, method)),
+            build_optimizer(config, schedule),
+            Pixels(source.mean, source.std, config.data.augmentation, config.data.flip),
+            mesh,
+            ema_decay=config.train.ema_decay,
+            steps_per_call=steps_per_call,
+        )
+        images = open_feed(config, source, mesh, programs)
     classes = lambda labels: relabel(labels, source.class_names, splits.classes)
     return Run(
         config=config,
@@ -108,9 +123,24 @@ def prepare(config: ml_collections.ConfigDict) -> Run:
         mesh=mesh,
         programs=programs,
         feed=images,
+        steps_per_call=steps_per_call,
         key=jax.jit(lambda: jax.random.key(config.seed), out_shardings=whole)(),
         notes=(*source.notes, *choices(asked, config)),
     )
+
+
+def _default_steps_per_call() -> int:
+    """A CPU's steps are long, and slow inside a loop: see `make_train_steps`."""
+    return 1 if jax.default_backend() == "cpu" else 8
+
+
+def open_feed(
+    config: ml_collections.ConfigDict, source: Source, mesh: Mesh, programs: Programs
+) -> feed.Feed:
+    """The images of a source on the devices, or on their way to them."""
+    if source.in_memory:
+        return feed.resident(source, mesh, programs.gather)
+    return feed.streamed(source, mesh, prefetch_bytes=config.data.prefetch_bytes)
 
 
 def open_source(config: ml_collections.ConfigDict) -> Source:

@@ -1,31 +1,46 @@
 """The mesh, and how arrays go onto it.
 
 One axis, "data": rows of a batch and rows of D_u are split over it, everything else is
-replicated. No other file names an axis.
+replicated. Seeds that train together have a mesh each, which are the rows of a mesh
+with a second axis, "seed". No other file names an axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 
 def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
     """A mesh over `devices`; None takes all, or the one `jax_default_device` names."""
-    if devices is None:
-        default = jax.config.jax_default_device
-        devices = jax.devices() if default is None else [default]
+    devices = _default_devices() if devices is None else list(devices)
     # Explicit axes, the default, refuse `table[index]` with a sharded index.
-    return Mesh(list(devices), ("data",), axis_types=(AxisType.Auto,))
+    return Mesh(devices, ("data",), axis_types=(AxisType.Auto,))
 
 
-def rows(mesh: Mesh) -> NamedSharding:
-    """Split over the first axis of an array."""
-    return NamedSharding(mesh, PartitionSpec("data"))
+def seed_meshes(num_seeds: int) -> list[Mesh]:
+    """Equal shares of the devices, one for each seed; none where they are too few."""
+    devices = _default_devices()
+    share = len(devices) // num_seeds
+    if not share or jax.process_count() > 1:
+        return []
+    starts = range(0, num_seeds * share, share)
+    return [data_mesh(devices[start : start + share]) for start in starts]
+
+
+def _default_devices() -> list[jax.Device]:
+    default = jax.config.jax_default_device
+    return jax.devices() if default is None else [default]
+
+
+def rows(mesh: Mesh, axis: int = 0) -> NamedSharding:
+    """Split over one axis of an array."""
+    return NamedSharding(mesh, PartitionSpec(*(None,) * axis, "data"))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
@@ -33,14 +48,15 @@ def replicated(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
 
 
-def put_rows(tree: Any, mesh: Mesh) -> Any:
-    """Arrays that every process holds, first axis split; its size must be divisible."""
-    return jax.tree.map(lambda array: _put(array, rows(mesh)), tree)
+def put_rows(tree: Any, mesh: Mesh, axis: int = 0) -> Any:
+    """Arrays that every process holds, one axis split; its size must be divisible."""
+    return jax.tree.map(lambda array: _put(array, rows(mesh, axis)), tree)
 
 
-def put_own_rows(tree: Any, mesh: Mesh) -> Any:
+def put_own_rows(tree: Any, mesh: Mesh, axis: int = 0) -> Any:
     """Arrays of which every process holds its share of rows, as `own_share` says."""
-    put = lambda array: jax.make_array_from_process_local_data(rows(mesh), array)
+    where = rows(mesh, axis)
+    put = lambda array: jax.make_array_from_process_local_data(where, array)
     return jax.tree.map(put, tree)
 
 
@@ -71,3 +87,69 @@ def own_share() -> tuple[int, int]:
 def padded(count: int, mesh: Mesh) -> int:
     """The least number of rows ≥ count that every device gets an equal share of."""
     return -(-count // mesh.size) * mesh.size
+
+
+def join(trees: Sequence[Any], meshes: Sequence[Mesh]) -> Any:
+    """Trees of [...] arrays, the i-th on the i-th mesh → one tree of [n, ...] arrays.
+
+    Every array stays where it is: n seeds become one value, split over "seed".
+    """
+    expanded = [_expand(tree) for tree in trees]
+    mesh = _joint(meshes)
+
+    def leaf(*arrays):
+        _, *spec = arrays[0].sharding.spec or (None,)
+        shards = [shard.data for array in arrays for shard in array.addressable_shards]
+        return jax.make_array_from_single_device_arrays(
+            (len(arrays), *arrays[0].shape[1:]),
+            NamedSharding(mesh, PartitionSpec("seed", *spec)),
+            shards,
+        )
+
+    return jax.tree.map(leaf, *expanded)
+
+
+def part(tree: Any, meshes: Sequence[Mesh]) -> list[Any]:
+    """The inverse of `join`, for arrays that are split over "seed" only."""
+
+    def leaf(array, mesh):
+        here = set(mesh.devices.flat)
+        shards = [s.data for s in array.addressable_shards if s.device in here]
+        return jax.make_array_from_single_device_arrays(
+            (1, *array.shape[1:]), replicated(mesh), shards
+        )
+
+    parts = [jax.tree.map(lambda x, m=mesh: leaf(x, m), tree) for mesh in meshes]
+    return [_squeeze(tree) for tree in parts]
+
+
+def side_by_side(function: Callable, meshes: Sequence[Mesh]) -> Callable:
+    """`function` of joined trees: on every mesh its own call on its own entries."""
+
+    def local(*trees):
+        return _expand(function(*_squeeze(trees)))
+
+    # "data" stays with the compiler, as it is where there is one seed.
+    return jax.shard_map(
+        local,
+        mesh=_joint(meshes),
+        in_specs=PartitionSpec("seed"),
+        out_specs=PartitionSpec("seed"),
+        axis_names={"seed"},
+        check_vma=False,
+    )
+
+
+def _joint(meshes: Sequence[Mesh]) -> Mesh:
+    devices = np.stack([mesh.devices for mesh in meshes])
+    return Mesh(devices, ("seed", "data"), axis_types=(AxisType.Auto,) * 2)
+
+
+@jax.jit
+def _expand(tree):
+    return jax.tree.map(lambda x: x[None], tree)
+
+
+@jax.jit
+def _squeeze(tree):
+    return jax.tree.map(lambda x: x[0], tree)

@@ -45,6 +45,13 @@ class RawBatch(NamedTuple):
     index: jax.Array  # [M] int32, positions in D_u
 
 
+class RawBatches(NamedTuple):
+    """The batches of several steps, for one call."""
+
+    batch: RawBatch  # [S, ...] arrays
+    count: jax.Array  # [] int32 ≤ S: steps are taken with the first so many
+
+
 class Pixels(NamedTuple):
     """How uint8 pixels become the network's input."""
 
@@ -57,11 +64,13 @@ class Pixels(NamedTuple):
 class Programs(NamedTuple):
     """The compiled functions of a run."""
 
-    supervised: Callable  # (state, RawBatch, key) -> (state, metrics)
-    semi_supervised: Callable  # the same
+    # (state, RawBatch, key) -> (state, metrics), or, where several steps are one call,
+    # (state, RawBatches, key) -> (state, metrics of [S])
+    supervised: Callable
+    semi_supervised: Callable
     predict: Callable  # (params, stats, images uint8 [M, H, W, C]) -> Outputs
     refresh: Callable | None  # (state, Predictions, where, key) -> MethodState
-    gather: Callable  # (images uint8 [N, H, W, C], index [M]) -> uint8 [M, H, W, C]
+    gather: Callable  # (images uint8 [N, H, W, C], index [..., M]) -> [..., M, H, W, C]
 
 
 def make_optimizer(
@@ -165,6 +174,35 @@ def make_train_step(
     return train_step
 
 
+def make_train_steps(train_step: Callable) -> Callable:
+    """Several steps in one program, so that a fast device need not wait for the host.
+
+    Not for the CPU, where XLA runs the gradient of a convolution in a loop many times
+    slower.
+
+    Args:
+      train_step: from `make_train_step`.
+
+    Returns:
+      (state, RawBatches, key) -> (state, metrics of [S], zero from `count` on).
+    """
+
+    def train_steps(state, batches, key):
+        pick = lambda step: jax.tree.map(lambda x: x[step], batches.batch)
+        _, scalars = jax.eval_shape(train_step, state, pick(0), key)
+        num_steps = len(batches.batch.label)
+        metrics = {k: jnp.zeros(num_steps, v.dtype) for k, v in scalars.items()}
+
+        def advance(step, carry):
+            state, metrics = carry
+            state, new = train_step(state, pick(step), key)
+            return state, {k: v.at[step].set(new[k]) for k, v in metrics.items()}
+
+        return jax.lax.fori_loop(0, batches.count, advance, (state, metrics))
+
+    return train_steps
+
+
 def make_predict(forward: Forward, pixels: Pixels) -> Callable:
     """Clean images through the network with its running BatchNorm statistics."""
 
@@ -197,26 +235,32 @@ def make_programs(
     mesh: Mesh,
     *,
     ema_decay: float,
+    steps_per_call: int = 1,
 ) -> Programs:
     """Everything compiled for a mesh; the train steps donate their state."""
     whole, by_rows = replicated(mesh), rows(mesh)
-    train = lambda supervised: jit(
-        make_train_step(
+
+    def train(supervised):
+        step = make_train_step(
             method,
             forward,
             optimizer,
             pixels,
             ema_decay=ema_decay,
             supervised=supervised,
-        ),
-        donate_argnums=0,
-        out_shardings=whole,
-    )
+        )
+        step = step if steps_per_call == 1 else make_train_steps(step)
+        return jit(step, donate_argnums=0, out_shardings=whole)
+
+    def gather(images, index):
+        by_last_axis = rows(mesh, axis=index.ndim - 1)
+        return jax.lax.with_sharding_constraint(images[index], by_last_axis)
+
     refresh = make_refresh(method)
     return Programs(
         supervised=train(True),
         semi_supervised=train(False),
         predict=jit(make_predict(forward, pixels), out_shardings=by_rows),
         refresh=refresh and jit(refresh, out_shardings=whole),
-        gather=jit(lambda images, index: images[index], out_shardings=by_rows),
+        gather=jit(gather),
     )
