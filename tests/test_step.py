@@ -1,5 +1,7 @@
 """The train step, apart from any particular network or data set."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from upsilon_jax.methods import METHODS
 from upsilon_jax.step import (
     Pixels,
     RawBatch,
+    RawBatches,
     init_state,
     make_optimizer,
     make_predict,
@@ -38,9 +41,11 @@ def setup(name="upsilon", **hyperparameters):
     return method, linear, optimizer, start(method, optimizer, params, {})
 
 
-def setup_wide_resnet(name="upsilon"):
+def setup_wide_resnet(name="upsilon", dtype="float32"):
     method = METHODS[name](3)
-    module = models.build("wide_resnet", method.heads, depth=10, width=1, bn_decay=0.9)
+    module = models.build(
+        "wide_resnet", method.heads, depth=10, width=1, bn_decay=0.9, dtype=dtype
+    )
     params, stats = models.initialize(module, (8, 8, 1), seed=0)
     optimizer = make_optimizer(1e-2, "constant", 100)
     return (
@@ -232,3 +237,29 @@ def test_the_compiled_step_donates_its_state():
     new, _ = programs.supervised(state, batch(num_unlabeled=0), jax.random.key(0))
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state.params))
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(new.params))
+
+
+@pytest.mark.parametrize("platform", ["tpu", "cuda"])
+def test_what_an_accelerator_runs(platform):
+    """Several steps a call: the state donated, bfloat16, no word to the host."""
+    method, forward, optimizer, state = setup_wide_resnet(dtype="bfloat16")
+    mesh = sharding.data_mesh(jax.devices())
+    options = {"ema_decay": 0.9, "steps_per_call": 4}
+    programs = make_programs(method, forward, optimizer, PIXELS, mesh, **options)
+    state = sharding.replicate(state, mesh)
+    raw = jax.tree.map(lambda x: np.stack([x] * 4), batch())
+    batches = RawBatches(
+        sharding.put_rows(raw, mesh, axis=1), sharding.replicate(np.int32(4), mesh)
+    )
+    traced = programs.semi_supervised.trace(state, batches, jax.random.key(0))
+    text = traced.lower(lowering_platforms=(platform,)).as_text()
+    header = text[text.index("@main") : text.index(") ->")]
+    donated = re.findall("tf.aliasing_output|jax.buffer_donor", header)
+    assert len(donated) == len(jax.tree.leaves(state))
+    split = re.findall(r'sdy.sharding = #sdy.sharding<@\w+, \[{}, {"data"}', header)
+    assert len(split) == len(RawBatch._fields)
+    convolutions = re.findall(r"stablehlo.convolution.* : (.*)", text)
+    assert len(convolutions) > 20  # forward and backward, inside the loop
+    assert all("f32" not in types for types in convolutions)
+    assert "stablehlo.while" in text
+    assert not re.search("callback|infeed|outfeed|stablehlo.send", text)
