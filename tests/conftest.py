@@ -33,3 +33,26 @@ def rows_over_8_devices():
     mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     sharding = jax.NamedSharding(mesh, jax.P("data"))
     return lambda tree: jax.device_put(tree, sharding)
+
+
+@pytest.fixture(scope="module")
+def no_tensorboard():
+    """Importing TensorFlow takes longer than a short run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
+        yield
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """Every `Run` that `train` prepares, to look into."""
+    from upsilon_jax import loop
+
+    seen = []
+
+    def prepare(config, original=loop.prepare, **kwargs):
+        seen.append(original(config, **kwargs))
+        return seen[-1]
+
+    monkeypatch.setattr(loop, "prepare", prepare)
+    return seen

@@ -2,7 +2,10 @@
 
 import json
 import math
+import shutil
+from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
@@ -15,6 +18,7 @@ from upsilon_jax.interrupts import Interrupted, Interrupts
 from upsilon_jax.types import PseudoLabels
 
 STEPS_PER_EPOCH = 3
+pytestmark = pytest.mark.usefixtures("no_tensorboard")
 
 
 def tiny(method="upsilon", **changes):
@@ -32,30 +36,65 @@ def tiny(method="upsilon", **changes):
     return config
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    """No TensorBoard: importing TensorFlow takes longer than these runs."""
-    monkeypatch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
+class Watched(NamedTuple):
+    """A whole run, and what its semi-supervised steps were given."""
+
+    result: dict
+    run: run_lib.Run
+    labels: list  # of P before each step
+    batches: list
 
 
-@pytest.fixture
-def captured(monkeypatch):
-    """The `Run` of the last `train`, to look into."""
-    seen = []
+def watch(workdir, *, in_memory):
+    """Trains `tiny`, with images on the device or read batch by batch."""
+    runs, labels, batches = [], [], []
+
+    def open_source(config, original=run_lib.open_source):
+        return original(config)._replace(in_memory=in_memory)
 
     def prepare(config, original=loop.prepare, **kwargs):
-        seen.append(original(config, **kwargs))
-        return seen[-1]
+        run = original(config, **kwargs)
+        runs.append(run)
 
-    monkeypatch.setattr(loop, "prepare", prepare)
-    return seen
+        def spy(state, batch, key):
+            labels.append(np.asarray(state.method.label))
+            batches.append(jax.device_get(batch))
+            return run.programs.semi_supervised(state, batch, key)
+
+        return run._replace(programs=run.programs._replace(semi_supervised=spy))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_lib, "open_source", open_source)
+        patch.setattr(loop, "prepare", prepare)
+        result = upsilon_jax.train(tiny(), workdir)
+    return Watched(result, runs[0], labels, batches)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
-        return upsilon_jax.train(tiny(), tmp_path_factory.mktemp("run"))
+def resident(tmp_path_factory, no_tensorboard):
+    return watch(tmp_path_factory.mktemp("resident"), in_memory=True)
+
+
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory, no_tensorboard):
+    return watch(tmp_path_factory.mktemp("streamed"), in_memory=False)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(resident):
+    return resident.result
+
+
+def baseline(**changes):
+    return tiny("baseline", **{"train.epochs": 2} | changes)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, no_tensorboard):
+    """The workdir of a finished run of the baseline."""
+    workdir = tmp_path_factory.mktemp("finished")
+    upsilon_jax.train(baseline(), workdir)
+    return workdir
 
 
 def without_seconds(history):
@@ -89,52 +128,25 @@ def test_pretraining_is_supervised_and_labels_come_after_it(uninterrupted):
     assert refreshed == [2, 4]
 
 
-def test_both_programs_are_traced_exactly_once(tmp_path, captured):
-    upsilon_jax.train(tiny(), tmp_path)
-    programs = captured[0].programs
+def test_both_programs_are_traced_exactly_once(resident):
+    programs = resident.run.programs
     assert programs.supervised.cache_size() == 1
     assert programs.semi_supervised.cache_size() == 1
     assert programs.refresh.cache_size() == 1
 
 
-def stream(monkeypatch):
-    """Makes the digits a data set that is read batch by batch."""
-
-    def open_source(config, original=run_lib.open_source):
-        return original(config)._replace(in_memory=False)
-
-    monkeypatch.setattr(run_lib, "open_source", open_source)
-
-
 @pytest.mark.parametrize("images", ["resident", "streamed"])
-def test_unlabeled_images_of_an_epoch_are_the_members_of_p(
-    tmp_path, captured, monkeypatch, images
-):
-    if images == "streamed":
-        stream(monkeypatch)
-    seen = []
-
-    def spy(state, batch, key):
-        run = captured[0]
-        images = run.source.read("train", run.splits.unlabeled[np.asarray(batch.index)])
-        np.testing.assert_array_equal(images, np.asarray(batch.unlabeled))
-        seen.append((np.asarray(state.method.label), np.asarray(batch.index)))
-        return original(state, batch, key)
-
-    def with_spy(config, prepare=loop.prepare, **kwargs):
-        nonlocal original
-        run = prepare(config, **kwargs)
-        original = run.programs.semi_supervised
-        return run._replace(programs=run.programs._replace(semi_supervised=spy))
-
-    original = None
-    monkeypatch.setattr(loop, "prepare", with_spy)
-    upsilon_jax.train(tiny(), tmp_path)
-    assert len(seen) == 4 * STEPS_PER_EPOCH
-    for first in range(0, len(seen), STEPS_PER_EPOCH):
-        label = seen[first][0]
-        drawn = np.concatenate([i for _, i in seen[first : first + STEPS_PER_EPOCH]])
-        assert set(drawn) == set(np.flatnonzero(label >= 0))
+def test_unlabeled_images_of_an_epoch_are_the_members_of_p(images, request):
+    watched = request.getfixturevalue(images)
+    run = watched.run
+    assert len(watched.batches) == 4 * STEPS_PER_EPOCH
+    for batch in watched.batches:
+        pixels = run.source.read("train", run.splits.unlabeled[batch.index])
+        np.testing.assert_array_equal(pixels, batch.unlabeled)
+    for first in range(0, len(watched.batches), STEPS_PER_EPOCH):
+        epoch = watched.batches[first : first + STEPS_PER_EPOCH]
+        drawn = np.concatenate([batch.index for batch in epoch])
+        assert set(drawn) == set(np.flatnonzero(watched.labels[first] >= 0))
 
 
 class InterruptAfter(Interrupts):
@@ -171,42 +183,38 @@ def test_a_run_interrupted_anywhere_ends_as_an_uninterrupted_one(
     )
 
 
-def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
-    config = tiny("baseline", **{"train.epochs": 2})
-    first = upsilon_jax.train(config, tmp_path)
+def test_a_finished_run_is_not_run_again(finished, monkeypatch):
     monkeypatch.setattr(loop, "prepare", None)  # would fail if called
-    assert upsilon_jax.train(config, tmp_path) == first
+    stored = json.loads((finished / "result.json").read_text("utf-8"))
+    assert upsilon_jax.train(baseline(), finished) == stored
 
 
-def test_another_config_in_the_same_workdir_is_refused_with_its_differences(tmp_path):
-    config = tiny("baseline", **{"train.epochs": 2})
-    upsilon_jax.train(config, tmp_path)
-    changed = tiny("baseline", **{"train.epochs": 3, "train.report_epochs": 1})
+def test_another_config_in_the_same_workdir_is_refused_with_its_differences(
+    tmp_path, finished
+):
+    workdir = shutil.copytree(finished, tmp_path / "run")
+    changed = baseline(**{"train.epochs": 3, "train.report_epochs": 1})
     with pytest.raises(WorkdirError) as error:
-        upsilon_jax.train(changed, tmp_path)
+        upsilon_jax.train(changed, workdir)
     assert "train.epochs: 2 → 3; train.report_epochs: 2 → 1" in str(error.value)
-    result = upsilon_jax.train(changed, tmp_path, override_config=True)
+    result = upsilon_jax.train(changed, workdir, override_config=True)
     assert result["resumed_from"] == [2 * STEPS_PER_EPOCH]
     assert len(result["history"]) == 3
 
 
 def test_divergence_is_a_result_with_its_step(tmp_path):
-    config = tiny("baseline", **{"train.learning_rate": 1e30, "train.epochs": 4})
+    config = baseline(**{"train.learning_rate": 1e30, "train.epochs": 4})
     result = upsilon_jax.train(config, tmp_path)
     assert result["status"] == "diverged"
     assert 1 <= result["diverged_step"] <= 4 * STEPS_PER_EPOCH
     assert upsilon_jax.train(config, tmp_path) == result
 
 
-def test_the_baseline_is_the_same_whatever_the_unlabeled_images_are(tmp_path):
-    digests = {
-        upsilon_jax.train(
-            tiny("baseline", **{"data.mismatch": ratio, "train.epochs": 2}),
-            tmp_path / f"{ratio}",
-        )["params_digest"]
-        for ratio in (0.0, 1.0)
-    }
-    assert len(digests) == 1
+def test_the_baseline_is_the_same_whatever_the_unlabeled_images_are(tmp_path, finished):
+    stored = json.loads((finished / "result.json").read_text("utf-8"))
+    foreign = upsilon_jax.train(baseline(**{"data.mismatch": 1.0}), tmp_path)
+    assert foreign["split_digest"] != stored["split_digest"]
+    assert foreign["params_digest"] == stored["params_digest"]
 
 
 def test_hidden_labels_are_used_for_diagnostics_only(
@@ -225,27 +233,23 @@ def test_hidden_labels_are_used_for_diagnostics_only(
     assert result["history"] != uninterrupted["history"]  # ood_share did change
 
 
-def test_streamed_images_give_the_same_run_bit_for_bit(
-    tmp_path, monkeypatch, uninterrupted
-):
-    stream(monkeypatch)
-    result = upsilon_jax.train(tiny(), tmp_path)
-    assert result["params_digest"] == uninterrupted["params_digest"]
+def test_streamed_images_give_the_same_run_bit_for_bit(streamed, uninterrupted):
+    assert streamed.result["params_digest"] == uninterrupted["params_digest"]
 
 
 @pytest.mark.slow
-def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path, captured):
+def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path, prepared):
     config = tiny(**{"data.pseudo_batches": "masked", "train.epochs": 3})
     result = upsilon_jax.train(config, tmp_path)
-    assert captured[0].programs.semi_supervised.cache_size() == 1
+    assert prepared[0].programs.semi_supervised.cache_size() == 1
     assert math.isfinite(result["history"][-1]["unlabeled_loss"])
 
 
 @pytest.mark.slow
-def test_without_any_pseudo_label_an_epoch_is_supervised(tmp_path, captured):
+def test_without_any_pseudo_label_an_epoch_is_supervised(tmp_path, prepared):
     config = tiny("pl", **{"method.threshold": 1.0})
     result = upsilon_jax.train(config, tmp_path)
-    assert captured[0].programs.semi_supervised.cache_size() == 0
+    assert prepared[0].programs.semi_supervised.cache_size() == 0
     assert result["history"][-1]["num_selected"] == 0
     baseline = upsilon_jax.train(tiny("baseline"), tmp_path / "baseline")
     # nothing selected: the very same weights as the baseline

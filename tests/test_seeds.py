@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import upsilon_jax
-from tests.test_loop import STEPS_PER_EPOCH, tiny, without_seconds
+from tests.test_loop import STEPS_PER_EPOCH, baseline, tiny, without_seconds
 from upsilon_jax import feed, loop, sharding
 from upsilon_jax.commandline import run_name
 from upsilon_jax.data.streams import HostBatch
@@ -25,23 +25,7 @@ from upsilon_jax.step import (
     make_train_steps,
 )
 
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
-
-
-@pytest.fixture
-def captured(monkeypatch):
-    """Every `Run` that `train` prepares."""
-    seen = []
-
-    def prepare(config, original=loop.prepare, **kwargs):
-        seen.append(original(config, **kwargs))
-        return seen[-1]
-
-    monkeypatch.setattr(loop, "prepare", prepare)
-    return seen
+pytestmark = pytest.mark.usefixtures("no_tensorboard")
 
 
 def on_devices(monkeypatch, count):
@@ -55,13 +39,11 @@ def stored(workdir):
 
 
 def test_seeds_on_one_device_are_runs_of_their_own_with_one_compiled_step(
-    tmp_path, captured
+    tmp_path, prepared
 ):
-    config = lambda seed, count: tiny(
-        "baseline", **{"seed": seed, "train.num_seeds": count, "train.epochs": 2}
-    )
+    config = lambda seed, count: baseline(**{"seed": seed, "train.num_seeds": count})
     result = upsilon_jax.train(config(3, 2), tmp_path)
-    first, second = captured
+    first, second = prepared
     assert first.programs is second.programs and first.feed is second.feed
     assert first.programs.supervised.cache_size() == 1
     assert result["accuracy"] == np.mean([r["accuracy"] for r in result["seeds"]])
@@ -71,18 +53,18 @@ def test_seeds_on_one_device_are_runs_of_their_own_with_one_compiled_step(
     alone = upsilon_jax.train(config(4, 1), tmp_path / "alone")
     assert alone["params_digest"] == result["seeds"][1]["params_digest"]
     # A finished run is found again, each seed by itself.
-    captured.clear()
+    prepared.clear()
     assert upsilon_jax.train(config(3, 2), tmp_path) == result
-    assert not captured
+    assert not prepared
 
 
 @pytest.mark.slow
-def test_seeds_side_by_side_are_the_seeds_alone(tmp_path, monkeypatch, captured):
+def test_seeds_side_by_side_are_the_seeds_alone(tmp_path, monkeypatch, prepared):
     on_devices(monkeypatch, 4)  # two for each
     result = upsilon_jax.train(tiny(**{"train.num_seeds": 2}), tmp_path / "both")
-    assert [run.mesh.size for run in captured] == [2, 2]
+    assert [run.mesh.size for run in prepared] == [2, 2]
     # No step was taken alone: the programs of one seed were never called.
-    assert all(run.programs.semi_supervised.cache_size() == 0 for run in captured)
+    assert all(run.programs.semi_supervised.cache_size() == 0 for run in prepared)
     for seed, one in enumerate(result["seeds"]):
         on_devices(monkeypatch, 2)
         alone = upsilon_jax.train(tiny(seed=seed), tmp_path / f"alone_{seed}")
