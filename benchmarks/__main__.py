@@ -52,6 +52,7 @@ ROWS = {
     9: Row("prediction of D_u", "training.predict_against_torch", ("torch",)),
     10: Row("start-up", "startup.start_up"),
     11: Row("scaling", "scaling.scaling"),
+    12: Row("several seeds", "seeds.seeds_in_one_run"),
 }
 
 

@@ -67,6 +67,7 @@ class Scale:
     few_clusters: int  # row 11: from here ...
     many_clusters: int  # ... to here, with `middle_rows`
     middle_rows: int
+    num_seeds: int  # row 12
     bounds: Mapping[str, Bound]
 
 
@@ -99,6 +100,8 @@ BOUNDS = {
     "linear": _at_most(1.15),
     "devices": _at_most(1.15),
     "memory": _at_most(2.5),
+    "seeds": Bound(1.0),
+    "vmap": Bound(),
 }
 
 FULL = Scale(
@@ -133,6 +136,7 @@ FULL = Scale(
     few_clusters=6,
     many_clusters=1000,
     middle_rows=40_000,
+    num_seeds=3,
     bounds=BOUNDS,
 )
 
@@ -159,6 +163,7 @@ QUICK = dataclasses.replace(
     startup_rounds=1,
     many_rows=100_000,
     many_clusters=100,
+    num_seeds=2,
     bounds=BOUNDS
     | {
         "train step, torch": Bound(0.7, 1.0),
