@@ -69,19 +69,25 @@ def test_unit_images_have_norm_one_and_zero_stays_zero():
     ],
 )
 def test_one_iteration_is_the_hessian_vector_product(net, xi, cosine_above):
+    assert min(cosines_with_the_exact_product(net, xi)) > cosine_above
+
+
+def cosines_with_the_exact_product(net, xi):
+    """Of one iteration on every image."""
     key = jax.random.key(0)
     start = unit_images(jax.random.normal(key, IMAGES.shape))
     got = direction(net, IMAGES, net(IMAGES), key, xi=xi)
     for hessian, d, found in zip(curvatures(net), start, got, strict=True):
-        exact = hessian @ np.ravel(d).astype(np.float64)
-        assert cosine(found, exact) > cosine_above
+        yield cosine(found, hessian @ np.ravel(d).astype(np.float64))
 
 
 def test_the_published_xi_is_lost_in_float32():
-    key = jax.random.key(0)
-    exact = direction(linear, IMAGES, linear(IMAGES), key)
-    published = direction(linear, IMAGES, linear(IMAGES), key, xi=1e-6)
-    assert np.mean([cosine(a, b) for a, b in zip(exact, published, strict=True)]) < 0.5
+    # ξ d is 1e-6 / √192 = 7e-8 a pixel, about the rounding of x itself: the difference
+    # that is left of x + ξ d gives 0.974 on any machine, even if all that follows were
+    # exact. It is not, and what it takes away depends on the order of sums, so on the
+    # machine: 0.7 is left on one, less than 0.5 on another.
+    assert np.mean(list(cosines_with_the_exact_product(linear, 1e-6))) < 0.98
+    assert min(cosines_with_the_exact_product(linear, None)) > 1 - 1e-6
 
 
 def test_many_iterations_reach_the_top_eigenvector():
