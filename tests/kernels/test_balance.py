@@ -1,7 +1,5 @@
 """`balance` against POT, the linear programme and its own definition."""
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import log_softmax
 
+from tests.kernels import transport
 from upsilon_jax.kernels.balance import balance
 from upsilon_jax.kernels.sinkhorn import sinkhorn
 
@@ -19,9 +18,8 @@ def column_error(q):
     return np.abs(q.shape[1] * np.asarray(q, np.float64).sum(0) - 1).max()
 
 
-def random_log_probs(seed, shape=(M, K), scale=1.0, bias=0.0):
-    logits = scale * np.random.default_rng(seed).standard_normal(shape)
-    return log_softmax(logits + bias, axis=1)
+def random_log_probs(seed, shape=(M, K), **options):
+    return transport.random_log_probs(seed, shape, **options)
 
 
 def one_hot(shares):
@@ -38,7 +36,7 @@ CASES = {  # log_probs and the number of rows that take part
     "empty cluster": (random_log_probs(5, bias=-1e3 * (np.arange(K) == 3)), M),
     "collapsed head": (random_log_probs(6, bias=10.0 * (np.arange(K) == 3)), M),
     "one-hot, unequal": (one_hot([0.4, 0.2, 0.1] + [0.05] * 5 + [0.04, 0.01]), M),
-    "ten distinct rows": (np.tile(random_log_probs(7, (10, K), 5), (40, 1)), M),
+    "ten distinct rows": (np.tile(random_log_probs(7, (10, K), scale=5), (40, 1)), M),
     "fewer rows than clusters": (random_log_probs(8, scale=3), 4),
     "one row": (random_log_probs(9, scale=3), 1),
     "all equal": (np.full((M, K), -np.log(K)), M),
@@ -70,28 +68,10 @@ def test_float32(name):
     np.testing.assert_allclose(len(q) * q.sum(1), 1, atol=1e-6)
 
 
-def test_one_cluster_takes_all():
-    np.testing.assert_array_equal(balance(jnp.zeros((8, 1))), 0.125)
-
-
-def test_pot(x64, monkeypatch):
-    for backend in ("TENSORFLOW", "PYTORCH", "JAX"):  # importing them takes seconds
-        monkeypatch.setenv(f"POT_BACKEND_DISABLE_{backend}", "1")
-    import ot
-
+def test_pot(x64):
     log_probs = random_log_probs(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = ot.sinkhorn(
-            np.full(M, 1 / M),
-            np.full(K, 1 / K),
-            -log_probs,
-            0.05,
-            method="sinkhorn_log",
-            numItermax=20_000,
-            stopThr=1e-14,
-        )
     q = np.asarray(balance(log_probs, tolerance=1e-11))
+    expected = transport.pot(log_probs, 0.05, stop=1e-14)
     np.testing.assert_allclose(M * q, M * expected, atol=1e-9)
 
 
@@ -104,7 +84,7 @@ def test_is_the_limit_of_sinkhorn(x64):
 
 def test_small_epsilon_solves_the_linear_programme(x64):
     m, k = 24, 4
-    log_probs = random_log_probs(0, (m, k), 2)
+    log_probs = random_log_probs(0, (m, k), scale=2)
     rows = np.kron(np.eye(m), np.ones(k))
     columns = np.kron(np.ones(m), np.eye(k))
     exact = linprog(
@@ -129,17 +109,8 @@ def test_rows_outside_where_are_inert(junk):
     assert column_error(expected) <= 2e-5
 
 
-@pytest.mark.parametrize("value", [0.0, np.nan])
-def test_no_rows_take_part(value):
-    q = balance(jnp.full((M, K), value), where=jnp.zeros(M, bool))
-    np.testing.assert_array_equal(q, np.zeros((M, K)))
-    assert balance(jnp.zeros((0, 3))).shape == (0, 3)
-
-
-def test_nan_row_propagates():
-    log_probs = random_log_probs(0)
-    log_probs[3, 1] = np.nan
-    assert np.isnan(balance(log_probs)).all()
+def test_edges():
+    transport.assert_edges(balance, (M, K))
 
 
 def test_minus_infinity_gets_no_mass():
@@ -162,15 +133,9 @@ def test_vmap():
 
 
 def test_rows_sharded_over_devices_need_all_reduces_only(rows_over_8_devices):
-    log_probs = random_log_probs(0, (800, 20), 3).astype("f")
-    where = np.random.default_rng(1).random(800) < 0.7
-    args = rows_over_8_devices((log_probs, where))
-    solve = jax.jit(lambda x, w: balance(x, where=w)).lower(*args).compile()
-    assert "all-reduce" in solve.as_text() and "all-gather" not in solve.as_text()
-    q = solve(*args)
-    assert q.sharding.is_equivalent_to(args[0].sharding, 2)
-    expected = np.asarray(balance(log_probs, where=where))
-    np.testing.assert_allclose(800 * np.asarray(q), 800 * expected, atol=1e-3)
+    transport.assert_rows_on_devices_need_all_reduces_only(
+        balance, rows_over_8_devices, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """`sinkhorn` against float64 oracles, closed forms, invariances and its edge cases."""
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import log_softmax, logsumexp
 
+from tests.kernels import transport
 from upsilon_jax.kernels.sinkhorn import sinkhorn
 
 EPSILON = 0.05
@@ -29,8 +28,7 @@ def log_domain(log_probs, num_iters, epsilon=EPSILON):
 
 
 def random_log_probs(seed, scale=1.0, shape=(M, K), dtype=np.float32):
-    logits = scale * np.random.default_rng(seed).standard_normal(shape)
-    return log_softmax(logits, axis=1).astype(dtype)
+    return transport.random_log_probs(seed, shape, scale).astype(dtype)
 
 
 PEAKED = {
@@ -82,24 +80,10 @@ def test_folds_scalings_that_leave_the_range():
     np.testing.assert_allclose(120 * q, 120 * expected, rtol=1e-3, atol=1e-4)
 
 
-def test_pot(monkeypatch):
-    for backend in ("TENSORFLOW", "PYTORCH", "JAX"):  # importing them takes seconds
-        monkeypatch.setenv(f"POT_BACKEND_DISABLE_{backend}", "1")
-    import ot
-
+def test_pot():
     log_probs = random_log_probs(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = ot.sinkhorn(
-            np.full(M, 1 / M),
-            np.full(K, 1 / K),
-            -log_probs.astype(np.float64),
-            EPSILON,
-            method="sinkhorn_log",
-            numItermax=20_000,
-            stopThr=1e-13,
-        )
     q = solve(log_probs, num_iters=3000)
+    expected = transport.pot(log_probs, EPSILON, stop=1e-13)
     # Relative to the mass of a row. log P / ε is about 50, rounded at 6e-8 · 50 = 3e-6.
     np.testing.assert_allclose(M * q, M * expected, rtol=1e-5, atol=1e-5)
 
@@ -135,10 +119,6 @@ def test_equal_rows_are_exactly_uniform():
     assert np.ptp(q) == 0
 
 
-def test_one_cluster_takes_all():
-    np.testing.assert_array_equal(sinkhorn(jnp.zeros((8, 1))), 0.125)
-
-
 @pytest.mark.parametrize("junk", [0.0, -1e30, np.nan, np.inf, -np.inf])
 def test_where_equals_dropping_rows_whatever_they_hold(junk):
     log_probs = random_log_probs(0, 3)
@@ -150,17 +130,8 @@ def test_where_equals_dropping_rows_whatever_they_hold(junk):
     np.testing.assert_allclose(m * q[where], m * expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("value", [0.0, np.nan])
-def test_no_rows_take_part(value):
-    q = solve(np.full((M, K), value), where=np.zeros(M, bool))
-    np.testing.assert_array_equal(q, np.zeros((M, K)))
-    assert solve(np.zeros((0, 3))).shape == (0, 3)
-
-
-def test_nan_row_propagates():
-    log_probs = random_log_probs(0)
-    log_probs[3, 1] = np.nan
-    assert np.isnan(solve(log_probs)).all()
+def test_edges():
+    transport.assert_edges(sinkhorn, (M, K))
 
 
 def test_minus_infinity_gets_no_mass():
@@ -221,15 +192,8 @@ def test_vmap():
 
 
 def test_rows_sharded_over_devices_need_all_reduces_only(rows_over_8_devices):
-    log_probs = random_log_probs(0, 3, (800, 20))
-    where = np.random.default_rng(1).random(800) < 0.7
-    args = rows_over_8_devices((log_probs, where))
-    compiled = jax.jit(lambda x, w: sinkhorn(x, where=w)).lower(*args).compile()
-    assert "all-reduce" in compiled.as_text() and "all-gather" not in compiled.as_text()
-    q = compiled(*args)
-    assert q.sharding.is_equivalent_to(args[0].sharding, 2)
-    np.testing.assert_allclose(
-        800 * np.asarray(q), 800 * solve(log_probs, where=where), atol=1e-4
+    transport.assert_rows_on_devices_need_all_reduces_only(
+        sinkhorn, rows_over_8_devices, atol=1e-4
     )
 
 
