@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from upsilon_jax.methods import METHODS
+
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = (
     "--config.train.epochs=2",
@@ -43,6 +45,16 @@ def test_a_sweep_trains_all_combinations_once_and_the_report_tabulates_them(tmp_
     table = run("upsilon_jax.report", str(tmp_path), "--cost_of=pl")
     assert table.returncode == 0 and "| digits | baseline |" in table.stdout
     assert "seeds per cell: 2" in table.stdout
+
+
+@pytest.mark.slow
+def test_all_methods_have_a_name_for_them_together(tmp_path):
+    done = run(
+        "upsilon_jax.sweep",
+        *("--methods=all", "--seeds=0", f"--workdir={tmp_path}"),
+        "--config.data.num_unlabeled=100000",  # fails at the first run
+    )
+    assert done.returncode == 2 and f"[1/{len(METHODS)}] " in done.stderr
 
 
 @pytest.mark.slow

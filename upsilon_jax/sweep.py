@@ -15,10 +15,13 @@ import sys
 from absl import flags
 
 from upsilon_jax import commandline, loop
+from upsilon_jax.methods import METHODS
 
 commandline.define_config()
 WORKDIR = flags.DEFINE_string("workdir", None, "Default: runs/sweep-NAME.")
-METHODS = flags.DEFINE_list("methods", ["baseline", "pl", "upsilon"], "Names.")
+NAMES = flags.DEFINE_list(
+    "methods", ["baseline", "pl", "upsilon"], 'Names of methods, or "all".'
+)
 MISMATCH = flags.DEFINE_list(
     "mismatch", None, "Shares of foreign images, 0 to 1; default: the config's."
 )
@@ -29,7 +32,8 @@ def main() -> None:
     """Trains what is not trained yet."""
     root = pathlib.Path(WORKDIR.value or f"runs/sweep-{commandline.config_name()}")
     ratios = MISMATCH.value or [commandline.get_config().data.mismatch]
-    combinations = list(itertools.product(SEEDS.value, ratios, METHODS.value))
+    methods = METHODS if NAMES.value == ["all"] else NAMES.value
+    combinations = list(itertools.product(SEEDS.value, ratios, methods))
     for number, (seed, mismatch, method) in enumerate(combinations, start=1):
         config = commandline.get_config_for(method)
         config.seed = int(seed)
