@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from tests.methods.tiny import IMAGE, assert_same, network, quick_jit
+from tests.methods.tiny import IMAGE, assert_same, network, quick_jit, to_double
 from upsilon_jax import models
 from upsilon_jax.methods import METHODS
 from upsilon_jax.sharding import data_mesh, put_rows, replicate
@@ -253,12 +253,6 @@ def test_pre_training_leaves_the_heads_it_does_not_use_alone():
     assert_same(state.method, own)
 
 
-def widened(tree):
-    """float32 -> float64."""
-    wide = lambda x: x.astype(np.float64) if x.dtype == np.float32 else x
-    return jax.tree.map(wide, tree)
-
-
 def assert_close_in_norm(got, want, tolerance):
     for (path, a), b in zip(
         jax.tree_util.tree_leaves_with_path(got), jax.tree.leaves(want), strict=True
@@ -274,7 +268,7 @@ def sharded_and_not(name, net, double):
     state = this.refresh(jax.device_put(this.middle))
     state, raw = on_host(state), raw_batch(this.image, STEPS)
     if double:
-        state = widened(state)
+        state = to_double(state)
     mesh = data_mesh(jax.devices())
     step = make_train_step(
         this.method, this.forward, SHOW_GRADIENT, PIXELS, ema_decay=0.9

@@ -9,6 +9,7 @@ from tests.methods.tiny import (
     gradient,
     quick_jit,
     setting,
+    to_double,
     value,
 )
 from upsilon_jax.methods.baseline import baseline
@@ -21,11 +22,6 @@ BETA_1 = 0.9  # Adam's first moment after one step is (1 - β₁) g
 def alpha_gradient(method, forward, state, batch):
     own = quick_jit(lambda s, b: method.adapt(forward, s, b, None))(state, batch)
     return jax.tree.map(lambda m: m / (1 - BETA_1), own.opt[0].mu)
-
-
-def to_double(tree):
-    widen = lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x
-    return jax.tree.map(widen, tree)
 
 
 def test_alpha_gradient_against_finite_differences_through_batch_norm(x64):

@@ -131,6 +131,12 @@ def predict(forward, state, images):
     return forward(state.params, state.stats, images, None, True)[0]
 
 
+def to_double(tree):
+    """float32 -> float64."""
+    widen = lambda x: x.astype(np.float64) if x.dtype == np.float32 else x
+    return jax.tree.map(widen, tree)
+
+
 def assert_close(got, want, rtol=1e-4, atol=1e-6):
     """Two trees; the default tolerances are float32's after a backward pass."""
     jax.tree.map(
