@@ -7,17 +7,29 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import jax
 import pytest
 
-from upsilon_jax.compilation import enable_cache
+from upsilon_jax import compilation
 
-jax.config.update("jax_num_cpu_devices", 8)
-jax.config.update("jax_numpy_rank_promotion", "raise")
-# Training takes all devices unless one is the default: most tests want just one.
-jax.config.update("jax_default_device", jax.devices()[0])
+# Nearly all the time of the fast tests goes into compiling programs that run once, so
+# they are compiled in haste, by XLA's older code generator and without LLVM's
+# optimisations: the same HLO, in a third of the time. Slow tests compile as production
+# does.
+HASTE = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+# Training takes many steps, which then take eight times as long.
+HASTE_IN_TRAINING = {"xla_backend_optimization_level": "1"}
 
 
 def pytest_configure(config):
-    """Programs compiled by one test serve the others, and the next run."""
-    enable_cache(config.cache.mkdir("compiled"))
+    """Sets up JAX. Programs compiled by one test serve the others, and the next run."""
+    if config.option.markexpr == "not slow":
+        given = os.environ.get("XLA_FLAGS", "")  # a worker is given its parent's
+        if HASTE not in given:
+            os.environ["XLA_FLAGS"] = f"{given} {HASTE}"  # before there are devices
+        compilation.CPU_OPTIONS.update(HASTE_IN_TRAINING)
+    jax.config.update("jax_num_cpu_devices", 8)
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    # Training takes all devices unless one is the default: most tests want just one.
+    jax.config.update("jax_default_device", jax.devices()[0])
+    compilation.enable_cache(config.cache.mkdir("compiled"))
 
 
 @pytest.fixture
