@@ -75,6 +75,9 @@ def run(main: Callable[[], None]) -> NoReturn:
 
     def guarded(_: list[str]) -> None:
         logging.set_verbosity(logging.WARNING)  # orbax tells of every file it touches
+        # TensorFlow, which reads records and writes events here, announces its oneDNN
+        # in four lines unless it is off.
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
         with one_line_errors():
             main()
 

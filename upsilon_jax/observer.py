@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import pathlib
 import sys
 import time
@@ -118,7 +117,6 @@ class Observer:
         if not all(importlib.util.find_spec(name) for name in needed):
             self.say("TensorBoard is off: it needs tensorflow (pip install '.[cpu]')")
             return None
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # its start-up chatter
         from clu import metric_writers
 
         return metric_writers.AsyncWriter(
