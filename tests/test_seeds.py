@@ -39,10 +39,12 @@ def stored(workdir):
 
 
 def test_seeds_on_one_device_are_runs_of_their_own_with_one_compiled_step(
-    tmp_path, prepared
+    tmp_path, prepared, capsys
 ):
     config = lambda seed, count: baseline(**{"seed": seed, "train.num_seeds": count})
     result = upsilon_jax.train(config(3, 2), tmp_path)
+    told = capsys.readouterr().err.splitlines()
+    assert {line.split(":")[0] for line in told} == {"seed 3", "seed 4"}
     first, second = prepared
     assert first.programs is second.programs and first.feed is second.feed
     assert first.programs.supervised.cache_size() == 1

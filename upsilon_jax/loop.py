@@ -60,14 +60,13 @@ def train(
     seeds = range(config.seed, config.seed + count)
     folders = {workdir / f"seed_{seed}": of_seed(config, seed) for seed in seeds}
     meshes = sharding.seed_meshes(count)
-    if meshes:
-        found, _ = _train_team(folders, meshes, override_config)
-        return results.of_seeds(found)
+    teams = [folders] if meshes else [dict([item]) for item in folders.items()]
     found, sibling = [], None
-    for folder, config in folders.items():
-        team = {folder: config}
-        (result,), sibling = _train_team(team, [None], override_config, sibling)
-        found.append(result)
+    for team in teams:
+        of_team, sibling = _train_team(
+            team, meshes or [None], override_config, sibling, labeled=True
+        )
+        found += of_team
     return results.of_seeds(found)
 
 
@@ -76,6 +75,8 @@ def _train_team(
     meshes: Sequence[Mesh | None],
     override_config: bool,
     sibling: Run | None = None,
+    *,
+    labeled: bool = False,
 ) -> tuple[list[dict], Run | None]:
     """Trains runs that differ in their seed, side by side if they are several.
 
@@ -84,6 +85,7 @@ def _train_team(
       meshes: the devices of each; None for all.
       override_config: as in `train`.
       sibling: a run with another seed, whose data and programs are used again.
+      labeled: whether what is shown names the seed.
 
     Returns:
       The results, and the last run that was trained, if any was.
@@ -102,8 +104,11 @@ def _train_team(
             else:
                 done[workdir] = found
         with Interrupts() as interrupts, contextlib.ExitStack() as opened:
+            label = lambda run: f"seed {run.config.seed}" if labeled else ""
             team = {
-                workdir: opened.enter_context(_open(run, workdir, interrupts, chief))
+                workdir: opened.enter_context(
+                    _open(run, workdir, interrupts, chief, label(run))
+                )
                 for workdir, run in runs.items()
             }
             _train(list(team.values()), interrupts)
@@ -139,7 +144,7 @@ def _find_or_prepare(
 
 @contextlib.contextmanager
 def _open(
-    run: Run, workdir: pathlib.Path, interrupts: Interrupts, chief: bool
+    run: Run, workdir: pathlib.Path, interrupts: Interrupts, chief: bool, label: str
 ) -> Iterator[Trainee]:
     """A run at its newest usable checkpoint, or at step 0; closes what it opens."""
     skipped = []
@@ -150,7 +155,7 @@ def _open(
     with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
         progress, complaints = _start(run, checkpoints, interrupts)
         with Observer(
-            workdir, run.schedule.total_steps, progress.step, active=chief
+            workdir, run.schedule.total_steps, progress.step, active=chief, label=label
         ) as observer:
             for line in (*run.notes, *skipped, *complaints):
                 observer.say(line)

@@ -27,6 +27,7 @@ class Observer:
         first_step: int,
         *,
         active: bool = True,
+        label: str = "",
     ):
         """Starts to observe.
 
@@ -35,9 +36,11 @@ class Observer:
           total_steps: of the whole run.
           first_step: where it starts, or goes on.
           active: False for all but one of several processes: it stays silent.
+          label: which of several runs this is.
         """
-        self._active = active
+        self._active, self._label = active, label and f"{label}: "
         self._bar = tqdm.tqdm(
+            desc=label or None,
             total=total_steps,
             initial=first_step,
             unit="step",
@@ -55,7 +58,7 @@ class Observer:
     def say(self, line: str) -> None:
         """A line for the person, above the bar."""
         if self._active:
-            self._bar.write(line, file=sys.stderr)
+            self._bar.write(self._label + line, file=sys.stderr)
 
     def steps(self, step: int, scalars: Mapping[str, float]) -> None:
         """Progress within an epoch."""
