@@ -113,11 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = results.describe_machine()
     found, broken = measure(rows, scale)
     records = [results.as_record(r, ROWS[r.row].title) for r in found]
-    print(results.table(records))
+    print(results.report(records))
     if records:
         path = HERE / ("results.json" if scale is FULL else "results_quick.json")
         rows = results.write(path, records, machine, scale.name)
-        path.with_suffix(".md").write_text(results.table(rows) + "\n", "utf-8")
+        path.with_suffix(".md").write_text(results.report(rows) + "\n", "utf-8")
     known = results.read_known_limits(HERE / "known_limits.json", scale.name)
     return judge(found, broken, known)
 

@@ -117,6 +117,7 @@ def as_record(result: Result, title: str) -> dict[str, Any]:
     }
 
 
+_SIGNS = {"higher": "≥", "lower": "≤"}
 _COLUMNS = ("#", "what", "case", "peer", "ratio (quartiles)", "at least", "aim")
 _COLUMNS += ("verdict", "ours", "peer takes")
 
@@ -129,8 +130,44 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([text, "", *notes]) if notes else text
 
 
+def report(records: Sequence[Mapping[str, Any]]) -> str:
+    """The summary, and all of it."""
+    return f"{summary(records)}\n\n{table(records)}"
+
+
+def summary(records: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown, a line for all cases of a row that are held to the same bound."""
+    groups: dict[tuple, list[Mapping[str, Any]]] = {}
+    for r in records:
+        if r["at_least"] is not None:
+            bound = r["row"], r["what"], r["unit"], r["better"], r["at_least"]
+            groups.setdefault(bound, []).append(r)
+    lines = [
+        ("#", "what", "against", "cases", "ratio, worst to best", "asked", "missed"),
+        ("---",) * 4 + ("---:",) * 3,
+    ]
+    for (row, what, unit, better, limit), group in groups.items():
+        peers = dict.fromkeys(r["peer"].split(",")[0] for r in group)
+        ratios = [r["ratio"]["median"] for r in group]
+        ratios.sort(reverse=better == "lower")
+        ends = dict.fromkeys((_number(ratios[0]), _number(ratios[-1])))
+        missed = sum(r["verdict"] == "MISS" for r in group)
+        lines.append(
+            (
+                str(row),
+                what,
+                " / ".join(peers),
+                str(len(group)),
+                " to ".join(ends) + unit,
+                f"{_SIGNS[better]} {_number(limit)}{unit}",
+                str(missed) if missed else "",
+            )
+        )
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
 def _cells(record: Mapping[str, Any]) -> tuple[str, ...]:
-    unit, sign = record["unit"], {"higher": "≥", "lower": "≤"}[record["better"]]
+    unit, sign = record["unit"], _SIGNS[record["better"]]
     target = lambda x: "" if x is None else f"{sign} {_number(x)}{unit}"
     low, middle, high = (_number(record["ratio"][k]) for k in Quartiles._fields)
     return (

@@ -145,6 +145,38 @@ def test_table():
     assert len({line.count("|") for line in lines[:4]}) == 1
 
 
+def test_summary_has_a_line_for_each_bound_of_a_row():
+    rows = records(
+        result(3.0)._replace(peer="torch, eager"),
+        result(0.5, case="b")._replace(peer="torch"),
+        result(0.4, limit=None, aim=None, case="c"),  # nothing asked: left out
+        result(1.04, 1.05, None, "lower", row=2),
+    )
+    lines = results.summary(rows).splitlines()
+    assert lines[2:] == [
+        "| 1 | what it does | torch | 2 | 0.5 to 3× | ≥ 1× | 1 |",
+        "| 2 | what it does | peer | 1 | 1.04× | ≤ 1.05× |  |",
+    ]
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_the_readme_shows_the_summary_of_the_last_full_run():
+    stored = json.loads((command.HERE / "results.json").read_text("utf-8"))
+    readme = (command.HERE.parent / "README.md").read_text("utf-8")
+    assert stored["scale"] == "full"
+    assert {r["row"] for r in stored["rows"]} == command.ROWS.keys()
+    assert results.summary(stored["rows"]) in readme
+
+
+def test_what_the_last_full_run_missed_is_listed():
+    stored = json.loads((command.HERE / "results.json").read_text("utf-8"))
+    missed = {
+        f"{r['row']} {r['case']}" for r in stored["rows"] if r["verdict"] == "MISS"
+    }
+    known = results.read_known_limits(command.HERE / "known_limits.json", "full")
+    assert missed == known.keys()
+
+
 def test_file_keeps_rows_of_the_same_machine(tmp_path):
     path = tmp_path / "results.json"
     machine = {"date": "2030-01-01", "cpu": "x", "versions": {"jax": "1"}}
