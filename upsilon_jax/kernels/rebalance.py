@@ -77,6 +77,13 @@ def _pseudo_label(logits, where, threshold, num_classes, score):
 def _rebalance(logits, where, threshold, num_classes, score):
     label, value, rank = SCORES[score](logits, num_classes)
     candidate = where & (value > threshold) & (label < num_classes)
+    return select(label, candidate, rank, num_classes)
+
+
+def select(
+    label: jax.Array, candidate: jax.Array, rank: jax.Array, num_classes: int
+) -> PseudoLabels:
+    """Of the candidates [M] of each class the N of highest rank, ties by lowest row."""
     label = jnp.where(candidate, label, 0)
     count = jnp.zeros(num_classes, jnp.int32).at[label].add(candidate)
     row = jnp.arange(label.size, dtype=jnp.uint32)
