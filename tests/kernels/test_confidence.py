@@ -49,6 +49,26 @@ def test_rank_of_confidence_is_the_log_odds():
     np.testing.assert_allclose(score.rank, log_odds, rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.parametrize("extreme", [False, True], ids=["usual", "extreme"])
+def test_wide_rows_are_summed_up_as_narrow_ones(extreme):
+    """Outputs that nobody chooses make the rows wide, and change nothing."""
+    tiny = np.finfo(np.float32).tiny
+    narrow = np.concatenate(
+        [
+            random_logits(3, (200, 7)),
+            np.repeat(random_logits(4, (9, 1)), 7, axis=1),  # ties
+            [[0, tiny, 2 * tiny, 0, 0, 0, 0], [tiny, 0, 0, 0, 0, 0, 0]],
+            np.full((1, 7), np.nan),
+            [[300, 0, 0, 0, 0, 0, 100], [0, 0, 0, 0, 300, 0, 0]] if extreme else [],
+        ][: 4 + extreme]
+    ).astype(np.float32)
+    unwanted = np.full((len(narrow), 33), narrow[:200].min() - 90, np.float32)
+    wide = np.concatenate([narrow, unwanted], axis=1)
+    assert wide.shape[1] >= kernels._WIDE > narrow.shape[1]
+    for got, want in zip(id_confidence(wide, 4), id_confidence(narrow, 4), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", SCORES)
 def test_rank_increases_with_the_value(name, x64):
     score = SCORES[name](jnp.asarray(random_logits(2, (500, 6), 2).astype("d")), 6)

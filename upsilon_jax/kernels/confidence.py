@@ -17,6 +17,8 @@ import jax.numpy as jnp
 
 from upsilon_jax.kernels.sinkhorn import check_where
 
+_WIDE = 32  # outputs from which on a CPU gains by `_summary_of_wide`
+
 
 class Score(NamedTuple):
     """Label and score of every row; -1 and NaN for rows with non-finite logits."""
@@ -36,14 +38,8 @@ def id_confidence(logits: jax.Array, num_classes: int) -> Score:
     Returns:
       `rank` is the log-odds log(c / (1 - c)) = z_y - logsumexp_{k≠y} z_k.
     """
-    label, rest = _leader(logits, num_classes)
-    # Beyond these, exp(z - z_y) of a gap of 70 or more has left float32.
-    usual = (rest > 1e-30) & (rest < 1e30) | ~_finite(logits)
-    label, gap, rest = jax.lax.cond(
-        usual.all(),
-        lambda: (label, jnp.zeros_like(rest), rest),
-        lambda: _summary(logits, num_classes)[:3],
-    )
+    summarize = _summary if logits.shape[1] < _WIDE else _summary_of_wide
+    label, gap, rest, *_ = summarize(logits, num_classes)
     confidence = 1 / (1 + rest * jnp.exp(-gap))
     confidence = jnp.maximum(confidence, jnp.finfo(gap.dtype).tiny)  # it is never 0
     return _finite_rows(logits, Score(label, confidence, gap - jnp.log(rest)))
@@ -126,6 +122,20 @@ def check_rows(
     return logits, check_where(where, logits.shape[0])
 
 
+def _summary_of_wide(logits, num_labels):
+    """The same as `_summary`, without the entropy; gap and S share a factor.
+
+    Where z_y leads by 70 or more, exp(z - z_y) leaves float32: then it is `_summary`.
+    """
+    label, rest = _leader(logits, num_labels)
+    usual = (rest > 1e-30) & (rest < 1e30) | ~_finite(logits)
+    return jax.lax.cond(
+        usual.all(),
+        lambda: (label, jnp.zeros_like(rest), rest),
+        lambda: _summary(logits, num_labels)[:3],
+    )
+
+
 def _leader(logits, num_labels):
     """(y [M], S = Σ_{k≠y} exp(z_k - z_y)), y < num_labels, ties to the lowest.
 
@@ -185,8 +195,9 @@ def _top_two(x):
 
 
 def _finite(logits):
-    # The extremes are NaN if any logit is; cheaper than a mask over [M, T].
-    return jnp.isfinite(logits.min(axis=1)) & jnp.isfinite(logits.max(axis=1))
+    # 0 · ±inf and 0 · NaN are NaN. A maximum would do by its definition, but XLA:CPU
+    # passes over NaN in maxima and minima of long rows (jax 0.10.2).
+    return jnp.sum(0 * logits, axis=1) == 0
 
 
 def _finite_rows(logits, score):
