@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -147,7 +148,7 @@ def summary(records: Sequence[Mapping[str, Any]]) -> str:
         ("---",) * 4 + ("---:",) * 3,
     ]
     for (row, what, unit, better, limit), group in groups.items():
-        peers = dict.fromkeys(r["peer"].split(",")[0] for r in group)
+        peers = dict.fromkeys(re.split("[,:]", r["peer"])[0] for r in group)
         ratios = [r["ratio"]["median"] for r in group]
         ratios.sort(reverse=better == "lower")
         ends = dict.fromkeys((_number(ratios[0]), _number(ratios[-1])))
