@@ -150,10 +150,10 @@ def test_the_same_command_again_returns_the_result(trained, photos, monkeypatch)
 
 @pytest.mark.slow
 def test_an_interrupted_run_on_a_folder_goes_on(photos, tmp_path, monkeypatch, trained):
-    def stop(run, progress, *rest, original=loop._finish_epoch):
-        if len(progress.history) == 2:
+    def stop(trainee, *rest, original=loop._finish_epoch):
+        if len(trainee.progress.history) == 2:
             raise KeyboardInterrupt
-        original(run, progress, *rest)
+        original(trainee, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "_finish_epoch", stop)
