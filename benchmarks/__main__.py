@@ -20,6 +20,7 @@ from typing import NamedTuple
 from benchmarks import results
 from benchmarks.peers import MissingPeer, num_cores, require
 from benchmarks.scales import FULL, QUICK, Scale
+from upsilon_jax.memory import keep_freed
 
 HERE = pathlib.Path(__file__).parent
 
@@ -104,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = {int(number): ROWS[int(number)] for number in options.rows.split(",")}
     except (KeyError, ValueError):
         parser.error(f"--rows={options.rows}: numbers of {min(ROWS)} to {max(ROWS)}")
+    keep_freed()  # as `upsilon_jax.train`; the peers gain by it as much as we do
     scale = QUICK if options.quick else FULL
     for peer in sorted({peer for row in rows.values() for peer in row.peers}):
         require(peer)

@@ -21,6 +21,7 @@ from upsilon_jax.data.splits import digest
 from upsilon_jax.epoch import is_supervised, population, train_epoch
 from upsilon_jax.interrupts import Interrupted, Interrupts
 from upsilon_jax.lockstep import Stepper, make_stepper
+from upsilon_jax.memory import keep_freed
 from upsilon_jax.observer import Observer
 from upsilon_jax.progress import Progress, Trainee
 from upsilon_jax.report.curves import save_curves
@@ -53,6 +54,7 @@ def train(
       Interrupted: a signal came; everything is saved.
     """
     validate(config)
+    keep_freed()
     workdir, count = pathlib.Path(workdir), config.train.num_seeds
     if count == 1:
         (result,), _ = _train_team({workdir: config}, [None], override_config)
