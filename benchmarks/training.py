@@ -66,6 +66,7 @@ def make_problem(net: Net, augmentation: str) -> Problem:
         depth=net.depth,
         width=net.width,
         bn_decay=BN_DECAY,
+        native=True,
     )
     params, stats = models.initialize(module, shape[1:], seed=0)
     optimizer = make_optimizer(LEARNING_RATE, "constant", total_steps=1)

@@ -102,7 +102,7 @@ def prepare(
     else:
         programs = make_programs(
             method,
-            models.forward_of(build_model(config, method)),
+            models.forward_of(build_model(config, method, native=mesh.size == 1)),
             build_optimizer(config, schedule),
             Pixels(source.mean, source.std, config.data.augmentation, config.data.flip),
             mesh,
@@ -244,7 +244,9 @@ def choices(
     )
 
 
-def build_model(config: ml_collections.ConfigDict, method: Method):
+def build_model(
+    config: ml_collections.ConfigDict, method: Method, *, native: bool = False
+):
     """The network of a config, with the heads that the method asks for."""
     model = config.model
     return models.build(
@@ -254,6 +256,7 @@ def build_model(config: ml_collections.ConfigDict, method: Method):
         width=model.width,
         dtype=model.dtype,
         bn_decay=model.bn_decay,
+        native=native,
     )
 
 

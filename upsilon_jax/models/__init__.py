@@ -35,6 +35,7 @@ def build(
     width: int = 2,
     dtype: Any = "float32",
     bn_decay: float = 0.999,
+    native: bool = False,
 ) -> Classifier:
     """Describes a network; it holds no arrays.
 
@@ -46,6 +47,8 @@ def build(
       dtype: of the computation inside the backbone. Parameters, statistics and all
         outputs are float32 whatever it is.
       bn_decay: of the running BatchNorm statistics, in [0, 1].
+      native: where the program runs on one CPU device, a compiled function computes
+        most convolutions; see `convolution.convolve`.
 
     Returns:
       A module for `initialize` and `forward_of`.
@@ -58,7 +61,7 @@ def build(
         raise ValueError(f"bn_decay must be in [0, 1], got {bn_decay}")
     for head_name, head in heads.items():
         _check_head(head_name, head)
-    backbone = MODELS[name](depth, width, jnp.dtype(dtype), bn_decay)
+    backbone = MODELS[name](depth, width, jnp.dtype(dtype), bn_decay, native)
     return Classifier(backbone, dict(heads))
 
 

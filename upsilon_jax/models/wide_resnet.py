@@ -7,6 +7,7 @@ will do. No convolution has a bias, the leaky ReLU has slope 0.1 everywhere.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -28,12 +29,14 @@ class Convolution(nn.Module):
     channels: int
     size: int
     stride: int = 1
+    native: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         shape = (self.size, self.size, x.shape[-1], self.channels)
         kernel = self.param("kernel", kernel_init, shape)
-        return convolve(x, kernel.astype(x.dtype), self.stride)
+        kernel = kernel.astype(x.dtype)
+        return convolve(x, kernel, self.stride, native=self.native)
 
 
 class NormActivation(nn.Module):
@@ -74,16 +77,18 @@ class Unit(nn.Module):
     stride: int
     activate_skip: bool
     bn_decay: float
+    native: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         y = NormActivation(self.bn_decay, name="norm1")(x, train)
         skip = y if self.activate_skip else x
-        y = Convolution(self.channels, 3, self.stride, name="conv1")(y)
+        convolution = partial(Convolution, self.channels, native=self.native)
+        y = convolution(3, self.stride, name="conv1")(y)
         y = NormActivation(self.bn_decay, name="norm2")(y, train)
-        y = Convolution(self.channels, 3, name="conv2")(y)
+        y = convolution(3, name="conv2")(y)
         if x.shape[-1] != self.channels:
-            skip = Convolution(self.channels, 1, self.stride, name="skip")(skip)
+            skip = convolution(1, self.stride, name="skip")(skip)
         return skip + y
 
 
@@ -95,12 +100,14 @@ class WideResNet(nn.Module):
       width: channels as a multiple of 16, 32, 64.
       dtype: of the computation; parameters and statistics stay float32.
       bn_decay: of the running BatchNorm statistics.
+      native: computes 3×3 convolutions on a CPU by a compiled function.
     """
 
     depth: int = 28
     width: int = 2
     dtype: Any = jnp.float32
     bn_decay: float = 0.999
+    native: bool = False
 
     @nn.compact
     def __call__(self, images: jax.Array, train: bool) -> jax.Array:
@@ -118,6 +125,7 @@ class WideResNet(nn.Module):
                     stride=2 if group > 0 and unit == 0 else 1,
                     activate_skip=group == 0 and unit == 0,
                     bn_decay=self.bn_decay,
+                    native=self.native,
                     name=f"group{group + 1}_unit{unit + 1}",
                 )(x, train)
         x = NormActivation(self.bn_decay, name="norm")(x, train)
