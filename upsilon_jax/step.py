@@ -98,7 +98,7 @@ def init_state(
         step=jnp.zeros((), jnp.int32),
         params=copy(params),
         stats=copy(stats),
-        opt=optimizer.init(params),
+        opt=jax.jit(optimizer.init)(params),
         ema=(copy(params), copy(stats)),
         method=method_state,
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import pathlib
+
 import numpy as np
 
 from upsilon_jax.data import images
@@ -22,18 +25,17 @@ def load(
 ) -> Source:
     """The first 1,200 digits in file order to train on, the other 597 to test on."""
     del data_dir, in_memory  # the images are inside scikit-learn, all 115 kB of them
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    pixels = np.round(data.images * (255 / _MAX_VALUE)).astype(np.uint8)[..., None]
+    values, labels = np.split(_table(), [-1], axis=1)
+    pixels = np.round(values * (255 / _MAX_VALUE)).astype(np.uint8)
+    pixels = pixels.reshape(-1, 8, 8, 1)
     if image_size is not None:
         pixels = images.resize(pixels, image_size)
-    labels = data.target.astype(np.int32)
+    labels = labels[:, 0].astype(np.int32)
     read = in_memory_reader(pixels[:NUM_TRAIN], pixels[NUM_TRAIN:])
     mean, std = channel_statistics(read, np.arange(NUM_TRAIN))
     return Source(
         name="digits",
-        class_names=tuple(str(name) for name in data.target_names),
+        class_names=tuple(str(digit) for digit in range(10)),
         train_labels=labels[:NUM_TRAIN],
         test_labels=labels[NUM_TRAIN:],
         image_shape=pixels.shape[1:],
@@ -41,3 +43,10 @@ def load(
         std=std,
         read=read,
     )
+
+
+def _table() -> np.ndarray:
+    """[1797, 65] pixels and label; importing scikit-learn would take a second."""
+    package = importlib.util.find_spec("sklearn").submodule_search_locations[0]
+    path = pathlib.Path(package, "datasets", "data", "digits.csv.gz")
+    return np.loadtxt(path, delimiter=",")
