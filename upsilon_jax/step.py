@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.sharding import Mesh
 
@@ -93,7 +94,8 @@ def init_state(
     method_state: Any,
 ) -> TrainState:
     """The state before the first step; the EMA starts at the parameters."""
-    copy = lambda tree: jax.tree.map(jnp.array, tree)  # donation forbids aliases
+    # Donation forbids aliases; numpy's copies need no program for every shape.
+    copy = lambda tree: jax.device_put(jax.tree.map(np.array, tree))
     return TrainState(
         step=jnp.zeros((), jnp.int32),
         params=copy(params),
