@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.peers.elsewhere import Elsewhere
 from benchmarks.results import Result, compare
 from benchmarks.scales import Net, Scale
 from benchmarks.timing import alternate
@@ -144,11 +145,11 @@ def torch_step(problem: Problem) -> Any:
     )
 
 
-def plain_step(problem: Problem) -> Step:
+def plain_step(net: Net) -> Step:
     """The same step over plain flax modules, jitted with default options."""
     from benchmarks.peers import flax_net
 
-    net = problem.net
+    problem = make_problem(net, "none")
     module = flax_net.build(net.depth, net.width, NUM_OUTPUTS, BN_DECAY)
     step = make_train_step(
         problem.method,
@@ -183,10 +184,14 @@ def train_step_against_torch(scale: Scale) -> list[Result]:
 
 
 def train_step_against_plain_jit(scale: Scale) -> list[Result]:
-    """Row 2: the same against `nn.BatchNorm`, `nn.Conv` and default options."""
+    """Row 2: the same against `nn.BatchNorm`, `nn.Conv` and default options.
+
+    In a process of its own, where memory too is handled as by default.
+    """
     problem = make_problem(scale.net, "none")
-    calls = {"ours": our_step(problem), "jax.jit": plain_step(problem)}
-    return [_compare_steps(2, "jax.jit", "flax, plain jax.jit", calls, scale)]
+    with Elsewhere(plain_step, scale.net) as plain:
+        calls = {"ours": our_step(problem), "jax.jit": plain}
+        return [_compare_steps(2, "jax.jit", "flax, plain jax.jit", calls, scale)]
 
 
 def _compare_steps(row, peer, description, calls, scale) -> Result:
