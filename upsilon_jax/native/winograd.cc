@@ -74,12 +74,7 @@ void ParallelFor(ffi::ThreadPool& pool, int64_t count,
 template <int R, int C>
 void MultiplyBlock(const float* a, int64_t ar, int64_t ak, const float* b, int64_t bk,
                    float* c, int64_t cr, int64_t depth, bool add) {
-  Vec sum[R][C];
-  for (int r = 0; r < R; ++r) {
-    for (int j = 0; j < C; ++j) {
-      sum[r][j] = Vec{};
-    }
-  }
+  Vec sum[R][C] = {};
   for (int64_t k = 0; k < depth; ++k, a += ak, b += bk) {
     Vec row[C];
     for (int j = 0; j < C; ++j) row[j] = Load(b + j * kLanes);
@@ -101,6 +96,9 @@ void MultiplyRows(int64_t rows, const float* a, int64_t ar, int64_t ak, const fl
   int64_t r = 0;
   for (; r + kRows <= rows; r += kRows) {
     MultiplyBlock<kRows, C>(a + r * ar, ar, ak, b, bk, c + r * cr, cr, depth, add);
+  }
+  for (; r + 8 <= rows; r += 8) {  // never, where kRows is less
+    MultiplyBlock<8, C>(a + r * ar, ar, ak, b, bk, c + r * cr, cr, depth, add);
   }
   for (; r + 4 <= rows; r += 4) {
     MultiplyBlock<4, C>(a + r * ar, ar, ak, b, bk, c + r * cr, cr, depth, add);
