@@ -22,7 +22,7 @@ import jaxlib
 HERE = pathlib.Path(__file__).parent
 FUNCTIONS = {"winograd": ("winograd_convolve", "winograd_weight_gradient")}
 # The machine's own vector instructions are most of the gain.
-OPTIONS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-w")
+OPTIONS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 
 
 @functools.cache
