@@ -109,6 +109,70 @@ def test_rows_outside_where_are_inert(junk):
     assert column_error(expected) <= 2e-5
 
 
+def unlike_every_16th_row(name):
+    """Rows of which those that `balance` starts with are no example."""
+    logits = np.random.default_rng(0).standard_normal((1600, K))
+    every_16th = (np.arange(1600) % 16 == 0)[:, None]
+    return log_softmax(
+        {
+            "sorted": 4 * np.sort(logits, axis=0),
+            "of one cluster": 3 * logits + 60 * every_16th * (np.arange(K) == 3),
+            "without a cluster": logits - 1e4 * every_16th * (np.arange(K) == 3),
+            "impossible": np.where(every_16th & (np.arange(K) == 3), -np.inf, logits),
+            "peaked": logits * np.where(every_16th, 300, 3),
+            "all peaked": 100 * logits,
+        }[name],
+        axis=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sorted",
+        "of one cluster",
+        "without a cluster",
+        "impossible",
+        "peaked",
+        "all peaked",
+    ],
+)
+def test_the_rows_it_starts_with_need_not_be_typical(name):
+    q = np.asarray(balance(unlike_every_16th_row(name)))
+    assert column_error(q) <= 3e-5
+    np.testing.assert_allclose(1600 * q.sum(1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("where", [np.arange(1600) % 16 != 0, np.arange(1600) < 7])
+def test_the_rows_it_starts_with_need_not_take_part(where):
+    q = np.asarray(balance(unlike_every_16th_row("of one cluster"), where=where))
+    assert column_error(q) <= 3e-5 and not q[~where].any()
+
+
+def test_nan_outside_the_rows_it_starts_with_propagates():
+    log_probs = unlike_every_16th_row("sorted")
+    log_probs[5, 2] = np.nan
+    assert np.isnan(balance(log_probs)).all()
+
+
+@pytest.mark.parametrize("shape", [(424, 3), (4008, 20)])
+def test_rows_that_do_not_divide_are_not_gathered(rows_over_8_devices, shape):
+    log_probs = random_log_probs(0, shape, scale=3).astype(np.float32)
+    sharded = rows_over_8_devices(log_probs)
+    compiled = jax.jit(balance).lower(sharded).compile()
+    assert "all-gather" not in compiled.as_text()
+    expected = np.asarray(balance(log_probs))
+    np.testing.assert_allclose(compiled(sharded), expected, atol=1e-3 / shape[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [sinkhorn, balance])
+def test_memory_is_that_of_the_input_and_the_result(solver):
+    x = jax.ShapeDtypeStruct((40_000, 500), np.float32)
+    used = jax.jit(solver).lower(x).compile().memory_analysis()
+    assert used.temp_size_in_bytes <= 0.5 * used.output_size_in_bytes
+
+
 def test_edges():
     transport.assert_edges(balance, (M, K))
 

@@ -7,10 +7,17 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-# Column scalings are folded into the kernel matrix before they leave [e^-30, e^30]: an
-# iteration multiplies them by a factor within [1/K, m], which keeps the largest term of
-# every sum above the smallest float32 (1e-38) up to m·K = 1e9.
-_MAX_LOG_SCALING = 30.0
+from upsilon_jax.kernels.samples import (
+    MAX_LOG_SCALING,
+    column_maxima,
+    divide,
+    dot,
+    kernel,
+    make_samples,
+    mask,
+    softmax,
+    weights,
+)
 
 
 def sinkhorn(
@@ -49,15 +56,17 @@ def sinkhorn(
 
 def check_problem(
     log_probs: jax.Array, epsilon: float, where: jax.Array | None
-) -> tuple[jax.Array, jax.Array]:
-    """Checks the arguments that `sinkhorn` and `balance` share; fills in `where`."""
+) -> tuple[jax.Array, jax.Array | None]:
+    """Checks the arguments that `sinkhorn` and `balance` share."""
     log_probs = jnp.asarray(log_probs)
     log_probs = log_probs.astype(jnp.promote_types(log_probs.dtype, jnp.float32))
     if log_probs.ndim != 2 or log_probs.shape[1] < 1:
         raise ValueError(f"log_probs must be [M, K ≥ 1], got {log_probs.shape}")
     if not 0 < epsilon < float("inf"):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
-    return log_probs, check_where(where, log_probs.shape[0])
+    if where is not None:
+        where = check_where(where, log_probs.shape[0])
+    return log_probs, where
 
 
 def check_where(where: jax.Array | None, num_rows: int) -> jax.Array:
@@ -78,84 +87,40 @@ def _sinkhorn(log_probs, where, epsilon, num_iters):
 @jax.jit
 def _scale_kernel(log_probs, where, epsilon, num_iters):
     """Scaling of a kernel matrix, which takes exp once and not in every iteration."""
-    weight = uniform(where, log_probs.dtype)
-    dot = partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
+    samples = make_samples(log_probs, where, epsilon)
+    weight = weights(samples)
+    f, g = _start(samples)
 
     def fold(state):  # the scaling so far goes into a new kernel matrix
-        step, g = state
-        kernel = _kernel(log_probs, g, epsilon, where)
+        step, g, _, _ = state
+        matrix, shift = kernel(samples, g)
+        # In the first iteration f = 0, in later ones it is that of the row update.
+        a = divide(weight, dot(jnp.ones_like(g), matrix))
+        a = jnp.where(step == 0, mask(jnp.exp(f + shift), where, 0), a)
 
         def iterate(state):
-            step, _, b = state
-            a = _divide(weight, dot(b, kernel), 0)
-            b = _divide(1 / b.size, dot(kernel, a), 1)
-            return step + 1, jnp.abs(jnp.log(b)).max(), b
+            step, a, b, _ = state
+            b = divide(1 / b.size, dot(matrix, a), empty=1)
+            a = divide(weight, dot(b, matrix))
+            return step + 1, a, b, jnp.abs(jnp.log(b)).max()
 
-        in_range = lambda s: (s[0] < num_iters) & ~(s[1] > _MAX_LOG_SCALING)
-        start = step, jnp.zeros((), g.dtype), jnp.ones_like(g)
-        step, _, b = jax.lax.while_loop(in_range, iterate, start)
-        return step, g + jnp.log(b)
+        in_range = lambda s: (s[0] < num_iters) & ~(s[3] > MAX_LOG_SCALING)
+        start = step, a, jnp.ones_like(g), jnp.zeros((), g.dtype)
+        step, _, b, _ = jax.lax.while_loop(in_range, iterate, start)
+        return step, g + jnp.log(b), shift, jnp.log(b).max()
 
-    start = 1, _first_column_update(log_probs, epsilon, where)
-    _, g = jax.lax.while_loop(lambda s: s[0] < num_iters, fold, start)
-    return plan(log_probs, g, epsilon, where)
-
-
-def plan(
-    log_probs: jax.Array, g: jax.Array, epsilon: float, where: jax.Array
-) -> jax.Array:
-    """Row update and Q: [M, K] softmax(log P / ε + g) / m, zero outside `where`."""
-    exponent = scale(log_probs, epsilon, where)[0] + g[None, :]
-    top = exponent.max(axis=1)
-    mass = jnp.exp(exponent - _finite(top)[:, None])
-    return mass * _divide(uniform(where, mass.dtype), mass.sum(axis=1), 0)[:, None]
+    start = 0, g, f, jnp.zeros((), g.dtype)
+    unfinished = lambda s: s[0] < num_iters
+    _, g, shift, scaling = jax.lax.while_loop(unfinished, fold, start)
+    return softmax(samples, g, shift=shift + scaling) * weight[:, None]
 
 
-def uniform(where: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """[M] weights of the samples: 1/m inside `where`, zero outside."""
-    return where / jnp.maximum(where.sum(), 1).astype(dtype)
-
-
-def scale(
-    log_probs: jax.Array, epsilon: float, where: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Splits log P / ε into ([M, K] minus its maximum over clusters, that maximum [M]).
-
-    Dividing differences, not values, by ε keeps any finite input below overflow. The
-    maximum is relative to the largest of all samples.
-    """
-    top = jnp.where(where, _finite(log_probs.max(axis=1)), 0)
-    below = jnp.where(where[:, None], log_probs - top[:, None], 0) / epsilon
-    largest = jnp.max(top, where=where, initial=-jnp.inf)
-    return below, jnp.where(where, (top - largest) / epsilon, -jnp.inf)
-
-
-def _finite(top):
-    """The maximum to subtract before exp; 0 if all entries are -inf."""
-    return jnp.where(jnp.isneginf(top), 0, top)
-
-
-def _divide(mass, total, empty):
-    """Returns mass / total, `empty` where there is nothing to scale but -inf."""
-    return jnp.where(total == 0, empty, mass / total)
-
-
-def _first_column_update(log_probs, epsilon, where):
-    """In the log domain: here g may move by thousands, in later steps by few."""
-    below, top = scale(log_probs, epsilon, where)
-    mass = jax.nn.logsumexp(below + top[:, None], axis=0)
-    return -_finite(mass)
-
-
-def _kernel(log_probs, g, epsilon, where):
-    """[K, M] exp(log P / ε + g), every sample scaled to a largest entry of 1.
-
-    Products along the contiguous, long axis run at memory speed, hence the transpose.
-    The barrier keeps XLA from storing log P / ε [M, K] for all calls.
-    """
-    log_probs, g = jax.lax.optimization_barrier((log_probs, g))
-    exponent = scale(log_probs, epsilon, where)[0] + g[None, :]
-    return jnp.exp(exponent - _finite(exponent.max(axis=1))[:, None]).T
+def _start(samples):
+    """[M] f = 0, up to a constant, and [K] g that gives every column a maximum of 1."""
+    top, where = samples.top, samples.where
+    largest = mask(top, where, -jnp.inf).max(initial=-jnp.inf)
+    best = (column_maxima(samples) - largest) * samples.sharpness
+    return (top - largest) * samples.sharpness, -jnp.where(jnp.isneginf(best), 0, best)
 
 
 @_sinkhorn.defjvp
@@ -168,6 +133,7 @@ def _sinkhorn_jvp(epsilon, num_iters, primals, tangents):
 
 @partial(jax.jit, static_argnums=(2, 3))
 def _log_domain_sinkhorn(log_probs, where, epsilon, num_iters):
+    where = jnp.ones_like(log_probs[:, 0], bool) if where is None else where
     taking_part = where | ~where.any()  # no empty sums: their derivatives are NaN
     exponent = jnp.where(taking_part[:, None], log_probs, 0) / epsilon
     log_mass = -jnp.log(taking_part.sum().astype(exponent.dtype))
