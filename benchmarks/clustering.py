@@ -119,7 +119,8 @@ def _balance_at(problem: Peaked, scale: Scale) -> Result:
     needed, error = int(needed), float(error)
     converges = lambda peer: transport.mass_error(peer()) <= 2 * error
     peers, note = _valid(transport.solvers(log_probs, EPSILON, needed), converges)
-    times = alternate({"ours": ours, **peers}, rounds=scale.rounds, warm_up=False)
+    calls = {"ours": ours, **peers}
+    times = alternate(calls, rounds=scale.rounds, seconds=scale.seconds, warm_up=False)
     peer = fastest(times, peers)
     if error > TOLERANCE:
         stopped = f"peers stopped after {needed} iterations at an error of {error:.1g}"
