@@ -21,6 +21,7 @@ from benchmarks.peers import MissingPeer, require
 from benchmarks.scales import shape_label
 from benchmarks.timing import Calls, alternate, median
 from upsilon_jax.compilation import jit
+from upsilon_jax.memory import keep_freed
 from upsilon_jax.models.convolution import convolve
 
 BATCH = 256
@@ -96,6 +97,7 @@ def parts_of_rebalance(rows: int, columns: int) -> Calls:
 def main() -> None:
     """Prints both tables."""
     require("torch")
+    keep_freed()
     names = ("forward", "input gradient", "weight gradient")
     print(f"3×3 convolutions, batch {BATCH}, ms of torch / ours:\n")
     print("| image, channels | " + " | ".join(names) + " |\n|---|" + "---:|" * 3)

@@ -6,7 +6,8 @@ import ctypes
 import sys
 
 # Parameters of glibc's `mallopt`, from malloc.h.
-_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_LARGEST = 2**31 - 1  # bytes: what is larger would leave holes too large to waste
 
 
 def keep_freed() -> None:
@@ -14,7 +15,8 @@ def keep_freed() -> None:
 
     A train step on the CPU allocates its temporary arrays, a gigabyte and more, anew.
     The C library would get them from the system each time, which hands out zeroed pages
-    of 4 KiB one by one: a third of a step. Now the second step finds the first one's.
+    of 4 KiB one by one: a third of a step. Now the second step finds the first one's,
+    but for arrays beyond 2 GiB.
 
     Works with glibc, and only for threads that begin later: call it before JAX has
     devices. Otherwise it does nothing.
@@ -25,5 +27,5 @@ def keep_freed() -> None:
     if mallopt is None:  # another C library
         return
     mallopt(_ARENA_MAX, 1)  # others than the first cannot grow to such sizes
-    mallopt(_MMAP_MAX, 0)
+    mallopt(_MMAP_THRESHOLD, _LARGEST)
     mallopt(_TRIM_THRESHOLD, -1)

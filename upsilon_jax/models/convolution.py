@@ -17,7 +17,7 @@ def convolve(
     """[B, H, W, in] * [k, k, in, out] -> [B, ⌈H/stride⌉, ⌈W/stride⌉, out], "SAME".
 
     With `native`, 3×3 convolutions in float32 are computed on a CPU by
-    `native/winograd.cc`, where that can be compiled: some three times as fast, and the
+    `native/winograd.cc`, where that can be compiled: two to four times as fast, and the
     same up to rounding. For programs on one device, since XLA cannot divide the work
     of a foreign function among several. Reverse mode only, but any number of times.
     """
