@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.sharding import Mesh
 
@@ -94,8 +93,7 @@ def init_state(
     method_state: Any,
 ) -> TrainState:
     """The state before the first step; the EMA starts at the parameters."""
-    # Donation forbids aliases; numpy's copies need no program for every shape.
-    copy = lambda tree: jax.device_put(jax.tree.map(np.array, tree))
+    copy = lambda tree: jax.tree.map(jnp.array, tree)  # donation forbids aliases
     return TrainState(
         step=jnp.zeros((), jnp.int32),
         params=copy(params),
