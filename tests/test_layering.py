@@ -14,8 +14,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "upsilon_jax"
 ALLOWED = {
     "types": set(),
     "kernels": {"types"},
-    "native": set(),
-    "models": {"kernels", "native", "types"},
+    "models": {"kernels", "types"},
     "methods": {"kernels", "types"},
     "data": {"types"},
     "report": set(),

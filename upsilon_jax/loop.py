@@ -20,6 +20,7 @@ from upsilon_jax.config import ConfigDict, of_seed, validate
 from upsilon_jax.data.splits import digest
 from upsilon_jax.epoch import is_supervised, population, train_epoch
 from upsilon_jax.interrupts import Interrupted, Interrupts
+from upsilon_jax.kernels.native import CACHE
 from upsilon_jax.lockstep import Stepper, make_stepper
 from upsilon_jax.memory import keep_freed
 from upsilon_jax.observer import Observer
@@ -27,9 +28,6 @@ from upsilon_jax.progress import Progress, Trainee
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.run import Run, initial_state, is_complete, prepare
 from upsilon_jax.types import PseudoLabels, TrainState
-
-# Compiled programs are kept between runs: the second start takes seconds.
-CACHE = pathlib.Path("~/.cache/upsilon_jax/compiled").expanduser()
 
 
 def train(
@@ -137,6 +135,7 @@ def _find_or_prepare(
     )
     if is_complete(config) and (result := known(config)):
         return result
+    # The second start then takes seconds.
     if not jax.config.jax_compilation_cache_dir:  # unless the user has chosen one
         enable_cache(CACHE)
     run = prepare(config, mesh=mesh, sibling=sibling)

@@ -13,62 +13,21 @@
 // Images are [N, H, W, channels], weights [3, 3, in, out], padding is "SAME", and the
 // numbers of channels are multiples of kLanes.
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <thread>
 #include <vector>
 
-#include "xla/ffi/api/ffi.h"
+#include "vectors.h"
 
 namespace ffi = xla::ffi;
 
 namespace {
 
-// As many floats as a register holds, and a block of accumulators that leaves registers
-// for the factors.
-#if defined(__AVX512F__)
-constexpr int kLanes = 16, kRows = 12;
-#elif defined(__AVX__)
-constexpr int kLanes = 8, kRows = 6;
-#else
-constexpr int kLanes = 4, kRows = 12;
-#endif
+// A block of accumulators that leaves registers for the factors.
+constexpr int kRows = kLanes == 8 ? 6 : 12;
 constexpr int kColumns = 2;  // registers
 
 constexpr int kPoints = 16;               // products of a tile
 constexpr int64_t kCacheFloats = 1 << 17;  // of a core's cache, for transformed tiles
-
-typedef float Vec __attribute__((vector_size(4 * kLanes)));
-typedef float VecInMemory __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-
-Vec Load(const float* p) { return *reinterpret_cast<const VecInMemory*>(p); }
-void Store(float* p, Vec v) { *reinterpret_cast<VecInMemory*>(p) = v; }
-
-// Runs task(0) … task(count - 1) on the threads of XLA. The caller works too, so that
-// it never waits for a task that no thread is free to begin.
-void ParallelFor(ffi::ThreadPool& pool, int64_t count,
-                 const std::function<void(int64_t)>& task) {
-  struct Progress {
-    std::atomic<int64_t> next{0}, done{0};
-  };
-  auto progress = std::make_shared<Progress>();
-  std::function<void()> work = [progress, count, task] {
-    for (int64_t i; (i = progress->next.fetch_add(1)) < count;) {
-      task(i);
-      progress->done.fetch_add(1, std::memory_order_release);
-    }
-  };
-  const int64_t helpers = std::min(pool.num_threads(), count) - 1;
-  for (int64_t i = 0; i < helpers; ++i) pool.Schedule(std::function<void()>(work));
-  work();
-  while (progress->done.load(std::memory_order_acquire) < count) {
-    std::this_thread::yield();
-  }
-}
 
 // c [R, C registers] = or += Σ_k a[r, k] b[k, :], where a[r, k] is at a + r ar + k ak.
 template <int R, int C>

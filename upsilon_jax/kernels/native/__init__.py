@@ -1,11 +1,13 @@
 """C++ functions that XLA:CPU calls, compiled on the machine they run on.
 
-XLA:CPU has no fast convolution; what is here makes up for that on one CPU device, and
-is never needed: without a C++ compiler all runs as well, only slower.
+XLA:CPU has no fast convolution and takes several passes over memory where one would do;
+what is here makes up for that, and is never needed: without a C++ compiler all runs as
+well, only slower.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -20,7 +22,11 @@ import jax
 import jaxlib
 
 HERE = pathlib.Path(__file__).parent
-FUNCTIONS = {"winograd": ("winograd_convolve", "winograd_weight_gradient")}
+# Where compiled programs are kept, unless the user has chosen a place.
+CACHE = pathlib.Path("~/.cache/upsilon_jax/compiled").expanduser()
+FUNCTIONS = {
+    "winograd": ("winograd_convolve", "winograd_weight_gradient"),
+}
 # The machine's own vector instructions are most of the gain.
 OPTIONS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 
@@ -29,8 +35,8 @@ OPTIONS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 def available(name: str) -> bool:
     """Whether `jax.ffi.ffi_call` can call the functions of NAME.cc on this machine.
 
-    The first call in a process compiles the file, unless the directory of compiled
-    programs (`compilation.enable_cache`) has it from an earlier one.
+    The first call ever compiles the file, in some seconds. It is kept in the directory
+    of compiled programs (`compilation.enable_cache`), or else in `CACHE`.
     """
     if jax.default_backend() != "cpu":
         return False
@@ -57,26 +63,38 @@ def _build(source: pathlib.Path) -> ctypes.CDLL:
     if not compiler:
         raise OSError("no C++ compiler found")
     command = (*compiler.split(), *OPTIONS, f"-I{jax.ffi.include_dir()}")
-    cache = jax.config.jax_compilation_cache_dir
-    with tempfile.TemporaryDirectory() as scratch:
-        local = cache and "://" not in cache  # a bucket cannot be loaded from
-        directory = pathlib.Path(cache if local else scratch)
-        directory.mkdir(parents=True, exist_ok=True)
-        library = directory / f"{source.stem}-{_digest(source, command)}.so"
-        if not library.exists():
-            fresh = pathlib.Path(scratch, "fresh.so")
-            _run(*command, os.fspath(source), "-o", os.fspath(fresh))
-            # Another process may be doing the same: whole files only, under this name.
-            beside = library.with_suffix(f".{os.getpid()}")
-            shutil.copyfile(fresh, beside)
-            beside.replace(library)
+    library = _directory() / f"{source.stem}-{_digest(source, command)}.so"
+    if library.exists():
         return ctypes.CDLL(os.fspath(library))
+    with tempfile.TemporaryDirectory() as scratch:
+        fresh = pathlib.Path(scratch, library.name)
+        _run(*command, os.fspath(source), "-o", os.fspath(fresh))
+        # Loaded from where no other process changes it, and nothing need be kept.
+        loaded = ctypes.CDLL(os.fspath(fresh))
+        with contextlib.suppress(OSError):
+            _keep(fresh, library)
+    return loaded
+
+
+def _directory():
+    chosen = jax.config.jax_compilation_cache_dir
+    local = chosen and "://" not in chosen  # a bucket cannot be loaded from
+    return pathlib.Path(chosen) if local else CACHE
+
+
+def _keep(fresh, library):
+    """Copies a file; another process may be doing the same: whole files only."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    beside = library.with_suffix(f".{os.getpid()}")
+    shutil.copyfile(fresh, beside)
+    beside.replace(library)
 
 
 def _digest(source, command):
     """Of all that the library depends on; the macros tell compiler and processor."""
+    texts = [path.read_text("utf-8") for path in (source, *sorted(HERE.glob("*.h")))]
     macros = _run(*command, "-x", "c++", "-E", "-dM", os.devnull)
-    text = "\0".join((source.read_text("utf-8"), macros, jaxlib.__version__, *command))
+    text = "\0".join((*texts, macros, jaxlib.__version__, *command))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
