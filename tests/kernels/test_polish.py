@@ -14,11 +14,10 @@ def test_ends_at_the_solution_with_a_hessian_of_few_samples(x64):
     problem = samples.make_samples(jnp.asarray(log_probs), None, EPSILON)
     p = samples.softmax(problem, jnp.zeros(K))[::5]
     target = jnp.full(K, 1 / K)
-    g, error, shift = polish.polish(
-        problem, target, jnp.zeros(K), p.T @ p / len(p), 1e-11
-    )
+    pairs = p.T @ p / len(p)
+    g, error = polish.polish(problem, target, jnp.zeros(K), pairs, 1e-11)
     assert error <= 1e-11
-    q = samples.softmax(problem, g, shift=shift) / M
+    q = samples.softmax(problem, g, weight=1 / M)
     np.testing.assert_allclose(q.sum(0), target, atol=1e-11)
     np.testing.assert_allclose(q, balance(log_probs, tolerance=1e-11), atol=1e-11)
 

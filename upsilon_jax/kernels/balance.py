@@ -17,7 +17,6 @@ from upsilon_jax.kernels.samples import (
     make_samples,
     mask,
     softmax,
-    weights,
 )
 from upsilon_jax.kernels.sinkhorn import check_problem
 
@@ -100,19 +99,19 @@ def _balance(log_probs, where, epsilon, tolerance):
     state = _newton(part, _target(part), first, _STAGE_TOLERANCE)
 
     def solve(carry):
-        rounds, _, state, _ = carry
-        g, error, shift = polish(samples, target, state.best_g, state.pairs, tolerance)
+        rounds, _, state = carry
+        g, error = polish(samples, target, state.best_g, state.pairs, tolerance)
         state = state._replace(best_g=g, best_error=error)
         # Left to Newton on all samples: those that the part did not stand for.
         again = (rounds == 0) & (state.best_error > tolerance)
         start = _restart(first, state, jnp.where(again, 0, _MAX_PASSES))
-        return rounds + 1, again, _newton(samples, target, start, tolerance), shift
+        return rounds + 1, again, _newton(samples, target, start, tolerance)
 
     some = jnp.array(True) if where is None else where.any()
-    start = 0, some, state, jnp.zeros_like(samples.top)
-    *_, state, shift = jax.lax.while_loop(lambda carry: carry[1], solve, start)
+    start = 0, some, state
+    *_, state = jax.lax.while_loop(lambda carry: carry[1], solve, start)
     g = state.best_g + 0 * state.best_error  # NaN there is NaN everywhere
-    return softmax(samples, g, shift=shift) * weights(samples)[:, None]
+    return softmax(samples, g, weight=samples.weight)
 
 
 def _thin_out(samples):
@@ -121,22 +120,21 @@ def _thin_out(samples):
     stride = min(_STRIDE, num_rows // (_ROWS_PER_CLUSTER * num_clusters))
     if stride < _LEAST_STRIDE:
         return samples
-    log_probs, top, where = jax.tree.map(lambda x: x[::stride], samples[:3])
-    return Samples(log_probs, top, where, samples.sharpness)
+    log_probs, where = jax.tree.map(lambda x: x[::stride], samples[:2])
+    return Samples(log_probs, where, samples.sharpness)
 
 
 def _target(samples):
     """[K] equal masses of the clusters that some sample can reach."""
     reachable = ~jnp.isneginf(column_maxima(samples))
-    return reachable / jnp.maximum(reachable.sum(), 1).astype(samples.top.dtype)
+    return reachable / jnp.maximum(reachable.sum(), 1).astype(samples.sharpness.dtype)
 
 
 def _start(samples):
     """Before the first pass: 1/ε annealed, and p_i as if they were uniform."""
-    log_probs, top, where, sharpness = samples
-    below = (log_probs - top[:, None]) * sharpness
-    finite = mask(~jnp.isneginf(below), where, False)
-    spread = -jnp.min(below, where=finite, initial=0)
+    log_probs = mask(samples, samples.log_probs)
+    below = (log_probs - log_probs.max(axis=1, keepdims=True)) * samples.sharpness
+    spread = -jnp.min(below, where=jnp.isfinite(below), initial=0)
     anneal = _FIRST_SPREAD / jnp.maximum(spread, _FIRST_SPREAD)
     zero, zeros = jnp.zeros_like(anneal), jnp.zeros(log_probs.shape[1], anneal.dtype)
     return _State(
@@ -167,13 +165,14 @@ def _restart(first, state, passes):
 
 def _newton(samples, target, state, tolerance):
     """Passes of Newton's method until the best error is within `tolerance`."""
-    weight = weights(samples).max(initial=0)
 
     def advance(state: _State) -> _State:
         trial = state.g + state.step
         p = softmax(samples, trial, state.anneal)
         # [K, K]; as p_i sums to 1, the rows sum to the shares q.
-        state = state._replace(passes=state.passes + 1, pairs=dot(p.T, p) * weight)
+        state = state._replace(
+            passes=state.passes + 1, pairs=dot(p.T, p) * samples.weight
+        )
         slope = (state.pairs.sum(axis=1) - target) @ state.step
         # J is convex: a slope that has risen to half of -slope has overshot.
         overshot = slope > -state.slope / 2

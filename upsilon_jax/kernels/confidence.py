@@ -15,9 +15,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.rows import by_rows
 from upsilon_jax.kernels.sinkhorn import check_where
-
-_WIDE = 32  # outputs from which on a CPU gains by `_summary_of_wide`
 
 
 class Score(NamedTuple):
@@ -38,11 +37,11 @@ def id_confidence(logits: jax.Array, num_classes: int) -> Score:
     Returns:
       `rank` is the log-odds log(c / (1 - c)) = z_y - logsumexp_{k≠y} z_k.
     """
-    summarize = _summary if logits.shape[1] < _WIDE else _summary_of_wide
-    label, gap, rest, *_ = summarize(logits, num_classes)
+    label, own, other, rest = _lead(logits, num_labels=num_classes)
+    gap = own - other
     confidence = 1 / (1 + rest * jnp.exp(-gap))
     confidence = jnp.maximum(confidence, jnp.finfo(gap.dtype).tiny)  # it is never 0
-    return _finite_rows(logits, Score(label, confidence, gap - jnp.log(rest)))
+    return _score(label, confidence, gap - jnp.log(rest))
 
 
 def negative_entropy(logits: jax.Array, num_classes: int) -> Score:
@@ -58,14 +57,18 @@ def negative_entropy(logits: jax.Array, num_classes: int) -> Score:
       logits: [M, T].
       num_classes: unused, the label is the most probable of all T outputs.
     """
-    label, gap, rest, rest_entropy = _summary(logits, logits.shape[1])
-    log_odds = gap - jnp.log(rest)
+    label, own, other, rest = _lead(logits, num_labels=logits.shape[1])
+    log_ratio = jnp.minimum(logits - other[:, None], 0)  # 0 for y: it adds nothing
+    ratio = jnp.exp(log_ratio)
+    mean_log = jnp.where(ratio > 0, ratio * log_ratio, 0).sum(axis=1) / rest
+    rest_entropy = jnp.log(rest) - mean_log
+    log_odds = own - other - jnp.log(rest)
     p = jax.nn.sigmoid(-log_odds)
     top = jnp.where(p == 0, 1, (1 - p) * -jnp.log1p(-p) / jnp.where(p == 0, 1, p))
     minus_log_p = jax.nn.softplus(log_odds)
     rank = minus_log_p - jnp.log(minus_log_p + rest_entropy + top)
     rank = jnp.where(jnp.isposinf(log_odds), jnp.inf, rank)
-    return _finite_rows(logits, Score(label, -jnp.exp(-rank), rank))
+    return _score(label, -jnp.exp(-rank), rank)
 
 
 def margin(logits: jax.Array, num_classes: int) -> Score:
@@ -82,11 +85,12 @@ def margin(logits: jax.Array, num_classes: int) -> Score:
     """
     if logits.shape[1] < 2:
         raise ValueError(f"a margin needs at least 2 outputs, got {logits.shape}")
-    label, gap, rest, _ = _summary(logits, logits.shape[1])
+    label, own, other, rest = _lead(logits, num_labels=logits.shape[1])
+    gap = own - other
     lead = -jnp.expm1(-gap)
     difference = lead / (1 + rest * jnp.exp(-gap))
     log_odds = jnp.log(lead) + gap - jnp.log1p(rest)
-    return _finite_rows(logits, Score(label, difference, log_odds))
+    return _score(label, difference, log_odds)
 
 
 SCORES = {"confidence": id_confidence, "entropy": negative_entropy, "margin": margin}
@@ -107,6 +111,7 @@ def check_rows(
     """Checks the arguments that all selections share; fills in `where`."""
     logits = jnp.asarray(logits)
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+    logits = jax.lax.stop_gradient(logits)  # a selection has no derivative
     if logits.ndim != 2 or not 1 <= num_classes <= logits.shape[1]:
         raise ValueError(
             f"logits must be [M, T ≥ num_classes ≥ 1], got {logits.shape} for "
@@ -122,57 +127,23 @@ def check_rows(
     return logits, check_where(where, logits.shape[0])
 
 
-def _summary_of_wide(logits, num_labels):
-    """The same as `_summary`, without the entropy; gap and S share a factor.
-
-    Where z_y leads by 70 or more, exp(z - z_y) leaves float32: then it is `_summary`.
-    """
-    label, rest = _leader(logits, num_labels)
-    usual = (rest > 1e-30) & (rest < 1e30) | ~_finite(logits)
-    return jax.lax.cond(
-        usual.all(),
-        lambda: (label, jnp.zeros_like(rest), rest),
-        lambda: _summary(logits, num_labels)[:3],
-    )
+def _score(label, value, rank):
+    return Score(label, jnp.where(label < 0, jnp.nan, value), rank)
 
 
-def _leader(logits, num_labels):
-    """(y [M], S = Σ_{k≠y} exp(z_k - z_y)), y < num_labels, ties to the lowest.
-
-    The same as an argmax and a masked sum. On a CPU, XLA runs an argmax ten times
-    slower than a maximum, and writes every mask to memory; sums and minima of products
-    it computes in one pass.
-    """
-    huge = jnp.finfo(logits.dtype).max / 2
-    index = jnp.arange(logits.shape[1], dtype=logits.dtype)
-    labels = logits[:, :num_labels]
-    top = labels.max(axis=1)
-    # 0 where a label has the largest logit, else 2: twice, as a difference may be as
-    # small as the smallest float, which `huge` alone does not bring to 2.
-    differs = jnp.minimum(jnp.minimum((top[:, None] - labels) * huge, 2) * huge, 2)
-    past = 2.0**22  # half of a number larger than any index
-    first = jnp.min(index[None, :num_labels] + past * differs, axis=1)
-    # What the sums above and below had in common, XLA would write to memory as an array
-    # [M, T]: the differences to `top`, but for the barrier, or just a constant 1.
-    top, first = jax.lax.optimization_barrier((top, first))
-    other = jnp.minimum(jnp.abs(index[None, :] - first[:, None]), 1)
-    rest = jnp.sum(other * jnp.exp(logits - top[:, None]), axis=1)
-    return first.astype(jnp.int32), rest
-
-
-def _summary(logits, num_labels):
-    """(y [M], gap = z_y - m, S, entropy of softmax over k ≠ y), y < num_labels."""
-    largest, label, second = _top_two(logits[:, :num_labels])
-    others = jnp.max(logits[:, num_labels:], axis=1, initial=-jnp.inf)
-    others = jnp.maximum(others, second)
+def _plain_lead(logits, num_labels):
+    """[M] y < num_labels, -1 if a logit is not finite, and z_y, m and S."""
+    own, label, second = _top_two(logits[:, :num_labels])
+    other = jnp.max(logits[:, num_labels:], axis=1, initial=-jnp.inf)
+    other = jnp.maximum(other, second)
     # Where z_y > m its term is exp(0), so that subtracting it loses no more than one
     # rounding of S ≥ 1; no mask over [M, T] is needed.
-    log_ratio = jnp.minimum(logits - others[:, None], 0)
-    own = jnp.minimum(largest - others, 0)
-    ratio = jnp.exp(log_ratio)
-    rest = ratio.sum(axis=1) - jnp.exp(own)
-    mean_log = jnp.where(ratio > 0, ratio * log_ratio, 0).sum(axis=1) / rest
-    return label, largest - others, rest, jnp.log(rest) - mean_log
+    ratio = jnp.exp(jnp.minimum(logits - other[:, None], 0))
+    rest = ratio.sum(axis=1) - jnp.exp(jnp.minimum(own - other, 0))
+    return jnp.where(_finite(logits), label, -1), own, other, rest
+
+
+_lead = by_rows("rows_lead", _plain_lead, "m k -> m, m, m, m")
 
 
 def _top_two(x):
@@ -198,12 +169,3 @@ def _finite(logits):
     # 0 · ±inf and 0 · NaN are NaN. A maximum would do by its definition, but XLA:CPU
     # passes over NaN in maxima and minima of long rows (jax 0.10.2).
     return jnp.sum(0 * logits, axis=1) == 0
-
-
-def _finite_rows(logits, score):
-    finite = _finite(logits)
-    return Score(
-        jnp.where(finite, score.label, -1),
-        jnp.where(finite, score.value, jnp.nan),
-        score.rank,
-    )

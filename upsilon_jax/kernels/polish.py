@@ -8,14 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from upsilon_jax.kernels.samples import (
-    MAX_LOG_SCALING,
-    Samples,
-    divide,
-    dot,
-    kernel,
-    weights,
-)
+from upsilon_jax.kernels.samples import Samples, dot, exponents, masses
 
 _MAX_STEPS = 19
 _RADIUS = 8.0  # of a step
@@ -24,9 +17,8 @@ _RADIUS = 8.0  # of a step
 class _Polish(NamedTuple):
     steps: jax.Array  # [] int32
     inverse: jax.Array  # [K, K] of the Hessian in z, approximately
-    z: jax.Array  # [K]
     slope: jax.Array  # [K] gradient in z
-    u: jax.Array  # [K] at z, a change of the potentials
+    u: jax.Array  # [K] change of the potentials
     error: jax.Array  # []
     best_u: jax.Array  # [K]
     best_error: jax.Array  # []
@@ -38,12 +30,11 @@ def polish(
     g: jax.Array,
     pairs: jax.Array,
     tolerance: jax.Array,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+) -> tuple[jax.Array, jax.Array]:
     """Quasi-Newton (BFGS) on the column potentials, from g close to the solution.
 
-    With the kernel matrix A at g a gradient at g + u takes two products, as an
-    iteration of `sinkhorn` does:  q = v · A a,  a = 1/m / Aᵀ v,  v = exp(u). It is in
-    z = Lᵀ u, where the Hessian about the solution, L Lᵀ, is about the identity.
+    A gradient at g + u takes the masses q there, as an iteration of `sinkhorn` does. It
+    is in z = Lᵀ u, where the Hessian about the solution, L Lᵀ, is about the identity.
 
     Args:
       samples: M rows.
@@ -51,37 +42,28 @@ def polish(
       g: [K] potentials to start from.
       pairs: [K, K] 1/m Σ_i p_i p_iᵀ, of some samples.
       tolerance: of the mass error, where it stops. It also does when the error does not
-        fall, or g has moved too far.
+        fall.
 
     Returns:
-      The best potentials found, their mass error, and about the maxima [M] over
-      clusters of their exponents.
+      The best potentials found, and their mass error.
     """
-    matrix, shift = kernel(samples, g)
-    weight, lower = weights(samples), cholesky(pairs)
+    rows, lower = exponents(samples), cholesky(pairs)
 
-    def evaluate(z):
-        u = solve_triangular(lower, z, trans=1, lower=True)
-        v = jnp.exp(u)
-        a = divide(weight, dot(v, matrix))
-        # A product with a vector adds its m terms one by one, which shows in float32
-        # for a million; one with a matrix, here of two equal rows, in blocks.
-        pair = jnp.einsum("km,jm->kj", matrix, jnp.stack([a, a]), precision="highest")
-        gradient = v * pair[:, 0] - target
+    def evaluate(u):
+        gradient = masses(samples, rows, g + u) - target
         slope = solve_triangular(lower, gradient, lower=True)
-        return slope, u, mass_error(gradient, target)
+        return slope, mass_error(gradient, target)
 
     def advance(polish):
         step = -dot(polish.inverse, polish.slope)
-        length = jnp.abs(solve_triangular(lower, step, trans=1, lower=True)).max()
-        step *= _RADIUS / jnp.maximum(length, _RADIUS)
-        z = polish.z + step
-        slope, u, error = evaluate(z)
+        move = solve_triangular(lower, step, trans=1, lower=True)
+        scale = _RADIUS / jnp.maximum(jnp.abs(move).max(), _RADIUS)
+        u = polish.u + scale * move
+        slope, error = evaluate(u)
         better = error < polish.best_error
         return _Polish(
             steps=polish.steps + 1,
-            inverse=_bfgs(polish.inverse, step, slope - polish.slope),
-            z=z,
+            inverse=_bfgs(polish.inverse, scale * step, slope - polish.slope),
             slope=slope,
             u=u,
             error=error,
@@ -90,16 +72,15 @@ def polish(
         )
 
     def promising(polish):
-        in_range = jnp.abs(polish.u).max() <= MAX_LOG_SCALING
         falling = polish.error <= 2 * polish.best_error
         more = polish.steps < _MAX_STEPS
-        return (polish.best_error > tolerance) & in_range & falling & more
+        return (polish.best_error > tolerance) & falling & more
 
     zeros, eye = jnp.zeros_like(target), jnp.eye(target.size, dtype=target.dtype)
-    slope, u, error = evaluate(zeros)
-    start = _Polish(0, eye, zeros, slope, u, error, u, error)
+    slope, error = evaluate(zeros)
+    start = _Polish(0, eye, slope, zeros, error, zeros, error)
     end = jax.lax.while_loop(promising, advance, start)
-    return g + end.best_u, end.best_error, shift + end.best_u.max()
+    return g + end.best_u, end.best_error
 
 
 def _bfgs(inverse, step, change):

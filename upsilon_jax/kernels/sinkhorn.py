@@ -8,15 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.kernels.samples import (
-    MAX_LOG_SCALING,
     column_maxima,
-    divide,
-    dot,
-    kernel,
+    exponents,
     make_samples,
     mask,
+    masses,
     softmax,
-    weights,
 )
 
 
@@ -81,46 +78,31 @@ def check_where(where: jax.Array | None, num_rows: int) -> jax.Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def _sinkhorn(log_probs, where, epsilon, num_iters):
-    return _scale_kernel(log_probs, where, epsilon, num_iters)
+    return _iterate(log_probs, where, epsilon, num_iters)
 
 
 @jax.jit
-def _scale_kernel(log_probs, where, epsilon, num_iters):
-    """Scaling of a kernel matrix, which takes exp once and not in every iteration."""
+def _iterate(log_probs, where, epsilon, num_iters):
+    """Iterations on g alone: f of a row update is within the pass that uses it."""
     samples = make_samples(log_probs, where, epsilon)
-    weight = weights(samples)
-    f, g = _start(samples)
+    rows = exponents(samples)
 
-    def fold(state):  # the scaling so far goes into a new kernel matrix
-        step, g, _, _ = state
-        matrix, shift = kernel(samples, g)
-        # In the first iteration f = 0, in later ones it is that of the row update.
-        a = divide(weight, dot(jnp.ones_like(g), matrix))
-        a = jnp.where(step == 0, mask(jnp.exp(f + shift), where, 0), a)
+    def iterate(_, g):
+        mass = masses(samples, rows, g)
+        return g - jnp.log(jnp.where(mass == 0, 1, mass * g.size))
 
-        def iterate(state):
-            step, a, b, _ = state
-            b = divide(1 / b.size, dot(matrix, a), empty=1)
-            a = divide(weight, dot(b, matrix))
-            return step + 1, a, b, jnp.abs(jnp.log(b)).max()
-
-        in_range = lambda s: (s[0] < num_iters) & ~(s[3] > MAX_LOG_SCALING)
-        start = step, a, jnp.ones_like(g), jnp.zeros((), g.dtype)
-        step, _, b, _ = jax.lax.while_loop(in_range, iterate, start)
-        return step, g + jnp.log(b), shift, jnp.log(b).max()
-
-    start = 0, g, f, jnp.zeros((), g.dtype)
-    unfinished = lambda s: s[0] < num_iters
-    _, g, shift, scaling = jax.lax.while_loop(unfinished, fold, start)
-    return softmax(samples, g, shift=shift + scaling) * weight[:, None]
+    g = jax.lax.fori_loop(1, num_iters, iterate, _first_column_update(samples))
+    return softmax(samples, g, weight=samples.weight)
 
 
-def _start(samples):
-    """[M] f = 0, up to a constant, and [K] g that gives every column a maximum of 1."""
-    top, where = samples.top, samples.where
-    largest = mask(top, where, -jnp.inf).max(initial=-jnp.inf)
-    best = (column_maxima(samples) - largest) * samples.sharpness
-    return (top - largest) * samples.sharpness, -jnp.where(jnp.isneginf(best), 0, best)
+def _first_column_update(samples):
+    """[K] -logsumexp_i log P_i / ε up to a constant; 0 where no sample has any mass."""
+    best = column_maxima(samples)
+    top = jnp.where(jnp.isneginf(best), 0, best)
+    below = mask(samples, samples.log_probs - top[None, :]) * samples.sharpness
+    log_sum = jnp.log(jnp.exp(below).sum(axis=0))
+    g = (best.max() - best) * samples.sharpness - log_sum
+    return jnp.where(jnp.isneginf(best) | jnp.isposinf(g), 0, g)
 
 
 @_sinkhorn.defjvp

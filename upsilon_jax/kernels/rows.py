@@ -1,0 +1,74 @@
+"""Functions of the rows of a matrix: C++ on a CPU, jnp elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from upsilon_jax.kernels.native import available, target
+
+
+def by_rows(
+    name: str, plain: Callable[..., Any], rule: str, *, sums: bool = False
+) -> Callable[..., Any]:
+    """A function that a CPU runs in C++, in float32 and where that can be compiled.
+
+    Rows may be sharded over devices: each of them works on its own. Not differentiable
+    in C++.
+
+    Args:
+      name: of the function in `native/rows.cc`, with the arguments of `plain`.
+      plain: the same up to rounding, written in jnp; keyword arguments are static.
+      rule: dimensions of its arguments and results, rows are m: "m k, k -> m".
+      sums: whether the results are sums over rows, to be added up over devices.
+    """
+
+    def call(*args: jax.Array, **attributes: int) -> Any:
+        default = partial(plain, **attributes)
+        if args[0].dtype != jnp.float32 or not available("rows"):
+            return default(*args)
+
+        def compute(*args):
+            native = jax.ffi.ffi_call(target(name), jax.eval_shape(default, *args))
+            return jax.lax.platform_dependent(
+                *args, cpu=partial(native, **attributes), default=default
+            )
+
+        return sequential_vmap(_partitioned(compute, rule, sums))(*args)
+
+    return call
+
+
+def _partitioned(compute, rule, sums):
+    """`compute`, with every device at work on the rows that it has."""
+    arguments, results = (
+        [term.strip().startswith("m") for term in side.split(",")]
+        for side in rule.split("->")
+    )
+
+    def partition(mesh, shapes, result):
+        axis = shapes[0].sharding.spec[0]
+        place = lambda rows: NamedSharding(mesh, PartitionSpec(axis if rows else None))
+
+        def compute_own(*args):
+            found = compute(*args)
+            return jax.lax.psum(found, axis) if sums and axis else found
+
+        places = jax.tree.unflatten(jax.tree.structure(result), map(place, results))
+        return mesh, compute_own, places, tuple(map(place, arguments))
+
+    partitioned = custom_partitioning(compute)
+    partitioned.def_partition(
+        partition,
+        sharding_rule=rule,
+        reduction_factors=("m",) if sums else (),
+        need_replication_factors=("k",),
+    )
+    return partitioned
