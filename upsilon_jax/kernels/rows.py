@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -25,22 +24,19 @@ def by_rows(
 
     Args:
       name: of the function in `native/rows.cc`, with the arguments of `plain`.
-      plain: the same up to rounding, written in jnp; keyword arguments are static.
+      plain: the same up to rounding, written in jnp. All that it depends on must be
+        arguments: programs for several devices are kept on disk under these alone.
       rule: dimensions of its arguments and results, rows are m: "m k, k -> m".
       sums: whether the results are sums over rows, to be added up over devices.
     """
 
-    def call(*args: jax.Array, **attributes: int) -> Any:
-        default = partial(plain, **attributes)
+    def compute(*args):
+        native = jax.ffi.ffi_call(target(name), jax.eval_shape(plain, *args))
+        return jax.lax.platform_dependent(*args, cpu=native, default=plain)
+
+    def call(*args: jax.Array) -> Any:
         if args[0].dtype != jnp.float32 or not available("rows"):
-            return default(*args)
-
-        def compute(*args):
-            native = jax.ffi.ffi_call(target(name), jax.eval_shape(default, *args))
-            return jax.lax.platform_dependent(
-                *args, cpu=partial(native, **attributes), default=default
-            )
-
+            return plain(*args)
         return sequential_vmap(_partitioned(compute, rule, sums))(*args)
 
     return call

@@ -73,6 +73,7 @@ void TransposeBack(const float* lanes, int64_t count, int64_t columns, float* ro
 using Matrix = ffi::Buffer<ffi::F32, 2>;
 using Vector = ffi::Buffer<ffi::F32, 1>;
 using Scalar = ffi::Buffer<ffi::F32, 0>;
+using Integer = ffi::Buffer<ffi::S32, 0>;
 using Labels = ffi::Buffer<ffi::S32, 1>;
 using Mask = ffi::Buffer<ffi::PRED, 1>;
 
@@ -190,26 +191,27 @@ ffi::Error Softmax(ffi::ThreadPool pool, Matrix log_probs, Mask where, Scalar sh
 
 // Of every row of logits z the first largest y among the `num_labels` first columns, or
 // -1 if a z is not finite; z_y; m = max_{k≠y} z_k; Σ_{k≠y} exp(z_k - m).
-ffi::Error Lead(ffi::ThreadPool pool, Matrix logits, int64_t num_labels,
+ffi::Error Lead(ffi::ThreadPool pool, Matrix logits, Integer num_labels,
                 ffi::Result<Labels> label, ffi::Result<Vector> own,
                 ffi::Result<Vector> other, ffi::Result<Vector> rest) {
   const int64_t rows = logits.dimensions()[0], columns = logits.dimensions()[1];
+  const int64_t labels = num_labels.typed_data()[0];
   ForRows(pool, rows, columns, [&](int64_t, int64_t row, int64_t count, float* z) {
     Transpose(logits.typed_data() + row * columns, count, columns, 0, z);
     Vec first = Broadcast(-kInfinity), second = first, broken = {}, sum = {};
-    for (int64_t k = 0; k < num_labels; ++k) {
+    for (int64_t k = 0; k < labels; ++k) {
       const Vec x = Load(z + k * kLanes);
       second = Max(Min(x, first), second);
       first = Max(x, first);
     }
-    for (int64_t k = num_labels; k < columns; ++k) {
+    for (int64_t k = labels; k < columns; ++k) {
       second = Max(Load(z + k * kLanes), second);
     }
     IntVec y = {};
     for (int64_t k = columns - 1; k >= 0; --k) {
       const Vec x = Load(z + k * kLanes);
       broken += 0 * x;  // NaN for ±inf and NaN
-      const IntVec leads = k < num_labels ? x == first : IntVec{};
+      const IntVec leads = k < labels ? x == first : IntVec{};
       y = leads ? int32_t(k) - IntVec{} : y;
       sum += Exp2(Min(x - second, Vec{}) * kLog2E);
     }
@@ -253,7 +255,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rows_lead, Lead,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::ThreadPool>()
                                   .Arg<Matrix>()
-                                  .Attr<int64_t>("num_labels")
+                                  .Arg<Integer>()
                                   .Ret<Labels>()
                                   .Ret<Vector>()
                                   .Ret<Vector>()
