@@ -8,7 +8,6 @@ least", unless `known_limits.json` lists it and it is no worse than there.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import pathlib
 import sys
@@ -18,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks import results
+from benchmarks.alone import call_alone
 from benchmarks.peers import MissingPeer, num_cores, require
 from benchmarks.scales import FULL, QUICK, Scale
-from upsilon_jax.memory import keep_freed
 
 HERE = pathlib.Path(__file__).parent
 
@@ -29,31 +28,37 @@ class Row(NamedTuple):
     """A row of the table."""
 
     title: str
-    function: str  # "module.function" in this package: Scale -> list of results
+    function: str  # "module.function": Scale -> list of results
     peers: tuple[str, ...] = ()  # modules it needs
 
 
 ROWS = {
-    1: Row("train step", "training.train_step_against_torch", ("torch",)),
-    2: Row("train step", "training.train_step_against_plain_jit"),
+    1: Row("train step", "benchmarks.training.train_step_against_torch", ("torch",)),
+    2: Row("train step", "benchmarks.training.train_step_against_plain_jit"),
     3: Row(
         "sinkhorn, 32 iterations",
-        "clustering.sinkhorn_against_ott_and_pot",
+        "benchmarks.clustering.sinkhorn_against_ott_and_pot",
         ("torch", "ott", "ot"),
     ),
     4: Row(
         "balance to a mass error of 1e-4",
-        "clustering.balance_against_ott_and_pot",
+        "benchmarks.clustering.balance_against_ott_and_pot",
         ("ott", "ot"),
     ),
-    5: Row("rebalance", "selection.rebalance_against_numpy_and_sort", ("torch",)),
-    6: Row("epoch, Υ-Model / vanilla PL", "epoch.epoch_against_pseudo_labeling"),
-    7: Row("epoch, Υ-Model / vanilla PL", "epoch.epoch_over_settings"),
-    8: Row("augmentation", "epoch.augmentation_share"),
-    9: Row("prediction of D_u", "training.predict_against_torch", ("torch",)),
-    10: Row("start-up", "startup.start_up"),
-    11: Row("scaling", "scaling.scaling"),
-    12: Row("several seeds", "seeds.seeds_in_one_run"),
+    5: Row(
+        "rebalance", "benchmarks.selection.rebalance_against_numpy_and_sort", ("torch",)
+    ),
+    6: Row(
+        "epoch, Υ-Model / vanilla PL", "benchmarks.epoch.epoch_against_pseudo_labeling"
+    ),
+    7: Row("epoch, Υ-Model / vanilla PL", "benchmarks.epoch.epoch_over_settings"),
+    8: Row("augmentation", "benchmarks.epoch.augmentation_share"),
+    9: Row(
+        "prediction of D_u", "benchmarks.training.predict_against_torch", ("torch",)
+    ),
+    10: Row("start-up", "benchmarks.startup.start_up"),
+    11: Row("scaling", "benchmarks.scaling.scaling"),
+    12: Row("several seeds", "benchmarks.seeds.seeds_in_one_run"),
 }
 
 
@@ -64,10 +69,8 @@ def measure(
     found, broken = [], []
     for number, row in rows.items():
         begin = time.perf_counter()
-        module, _, name = row.function.rpartition(".")
         try:
-            function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
-            found += function(scale)
+            found += call_alone(row.function, scale)
         except Exception:  # the other rows are still worth hours of measuring
             traceback.print_exc()
             broken.append(number)
@@ -105,7 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = {int(number): ROWS[int(number)] for number in options.rows.split(",")}
     except (KeyError, ValueError):
         parser.error(f"--rows={options.rows}: numbers of {min(ROWS)} to {max(ROWS)}")
-    keep_freed()  # as `upsilon_jax.train`; the peers gain by it as much as we do
     scale = QUICK if options.quick else FULL
     for peer in sorted({peer for row in rows.values() for peer in row.peers}):
         require(peer)

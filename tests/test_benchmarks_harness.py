@@ -4,7 +4,6 @@ import dataclasses
 import importlib
 import itertools
 import json
-import sys
 
 import jax
 import numpy as np
@@ -200,23 +199,43 @@ def test_machine_is_described():
 # The command.
 
 
-def test_command_measures_prints_and_fails(tmp_path, monkeypatch, capsys):
+ROW_FUNCTIONS = """
+from benchmarks.results import Bound, Result
+from benchmarks.timing import Quartiles
+
+def line(row, ratio):
+    spread = Quartiles(0.9 * ratio, ratio, 1.1 * ratio)
+    return [Result(row, "a", "peer", spread, Bound(1.0))]
+
+def good(scale):
+    return line(1, 3.0)
+
+def bad(scale):
+    return line(2, 0.5)
+
+def killed(scale):
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_command_measures_prints_and_fails(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(command, "HERE", tmp_path)
     (tmp_path / "known_limits.json").write_text('{"quick": {"2 a": 0.5}}')
-    good, bad = result(3.0, row=1), result(0.5, row=2)
-    functions = {"m.good": lambda s: [good], "m.bad": lambda s: [bad], "m.broken": None}
-    module = type("m", (), {k[2:]: f for k, f in functions.items()})
-    monkeypatch.setitem(sys.modules, "benchmarks.m", module)
-    rows = {n: command.Row("title", name) for n, name in enumerate(functions, 1)}
+    (tmp_path / "row_functions.py").write_text(ROW_FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)  # new processes have it too
+    names = enumerate(("good", "bad", "killed", "missing"), 1)
+    rows = {n: command.Row("title", f"row_functions.{name}") for n, name in names}
     monkeypatch.setattr(command, "ROWS", rows)
     assert command.main(["--quick", "--rows=1,2"]) == 0  # row 2 is a known limit
     table = (tmp_path / "results_quick.md").read_text()
     assert "| 3× (2.7 to 3.3) |" in table and "| MISS |" in table
-    assert table in capsys.readouterr().out
+    assert table in capfd.readouterr().out
     assert command.main(["--rows=1,2"]) == 1  # but not in the full run
-    assert command.main(["--quick", "--rows=3,1"]) == 1  # broken, the rest is measured
-    out, err = capsys.readouterr()
-    assert "FAIL 3" in out and "| 3× (2.7 to 3.3) |" in out and "Traceback" in err
+    assert command.main(["--quick", "--rows=3,4,1"]) == 1  # the last one is measured
+    out, err = capfd.readouterr()
+    assert "FAIL 3" in out and "FAIL 4" in out and "| 3× (2.7 to 3.3) |" in out
+    assert "BrokenProcessPool" in err and "no attribute 'missing'" in err
 
 
 def test_command_refuses_unknown_rows(capsys):
