@@ -13,9 +13,9 @@ Calls = Mapping[str, Callable[[], Any]]
 Times = Mapping[str, list[float]]
 
 # Worker threads of one library spin for a while after their work is done, those of
-# OpenBLAS (numpy, POT) for 2^26 cycles, 26 ms here; this lets them fall asleep before
-# the next library is timed.
-PAUSE = 0.05
+# OpenBLAS (numpy, POT) for a tenth of a second of CPU time; this lets them fall asleep
+# before the next library is timed.
+PAUSE = 0.12
 MAX_ROUNDS = 100
 # A peer that needs more than this multiple of the best one's time is not timed again.
 OUT_OF_THE_RACE = 2.0

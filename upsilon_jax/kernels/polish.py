@@ -47,6 +47,9 @@ def polish(
     Returns:
       The best potentials found, and their mass error.
     """
+    # Bound to g: else XLA stores the exponents before the loop around this, and keeps
+    # them while Newton's method needs the memory.
+    samples, g = jax.lax.optimization_barrier((samples, g))
     rows, lower = exponents(samples), cholesky(pairs)
 
     def evaluate(u):

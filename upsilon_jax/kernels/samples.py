@@ -55,17 +55,14 @@ def softmax(
 
     It is zero outside `where` and in rows that are -inf throughout.
     """
-    sharpness = samples.sharpness * anneal
+    log_probs, where, sharpness = _rows(samples)
     weight = jnp.asarray(weight, g.dtype)
-    return _softmax(samples.log_probs, _rows(samples), sharpness, g, weight)
+    return _softmax(log_probs, where, sharpness * anneal, g, weight)
 
 
 def exponents(samples: Samples) -> jax.Array:
-    """[M, K] log P / ε for `masses`, in an order that only it knows."""
-    # The barrier keeps XLA from storing it beyond the last of them, so that it can use
-    # the memory of the plan that both solvers return.
-    log_probs, where = jax.lax.optimization_barrier((samples.log_probs, _rows(samples)))
-    return _exponents(log_probs, where, samples.sharpness)
+    """[M, K] what `masses` reads: in C++ the exponents, in an order of their own."""
+    return _exponents(*_rows(samples))
 
 
 def masses(samples: Samples, exponents: jax.Array, g: jax.Array) -> jax.Array:
@@ -76,37 +73,35 @@ def masses(samples: Samples, exponents: jax.Array, g: jax.Array) -> jax.Array:
       exponents: those of the samples.
       g: [K] potentials.
     """
-    return samples.weight * _masses(exponents, g)
+    _, where, sharpness = _rows(samples)
+    return samples.weight * _masses(exponents, where, sharpness, g)
 
 
 def _rows(samples):
-    if samples.where is None:
-        return jnp.ones(samples.log_probs.shape[0], bool)
-    return samples.where
+    """The samples, with a mask in any case."""
+    if samples.where is not None:
+        return samples
+    return samples._replace(where=jnp.ones(samples.log_probs.shape[0], bool))
 
 
 def _plain_exponents(log_probs, where, sharpness):
-    """Relative to the maximum over clusters; -inf in rows that do not take part.
-
-    Scaling differences, not values, by 1/ε keeps any finite input below overflow.
-    """
-    below = (log_probs - _maximum(log_probs)) * sharpness
-    return jnp.where(where[:, None], below, -jnp.inf)
+    return log_probs  # to store anything else takes more time than it saves
 
 
-def _plain_masses(exponents, g):
-    return _normalized(exponents, g).sum(axis=0)
+def _plain_masses(exponents, where, sharpness, g):
+    one = jnp.ones((), g.dtype)
+    return _plain_softmax(exponents, where, sharpness, g, one).sum(axis=0)
 
 
 def _plain_softmax(log_probs, where, sharpness, g, weight):
-    return weight * _normalized(_plain_exponents(log_probs, where, sharpness), g)
-
-
-def _normalized(exponents, g):
-    exponents += g[None, :]
-    mass = jnp.exp(exponents - _maximum(exponents))
+    """Scaling differences, not values, by 1/ε keeps any finite input below overflow."""
+    # The barrier keeps XLA from storing exponents for all passes of a loop.
+    log_probs, g = jax.lax.optimization_barrier((log_probs, g))
+    exponent = (log_probs - _maximum(log_probs)) * sharpness + g[None, :]
+    exponent = jnp.where(where[:, None], exponent, -jnp.inf)
+    mass = jnp.exp(exponent - _maximum(exponent))
     total = mass.sum(axis=1, keepdims=True)
-    return mass * jnp.where(total == 0, 0, 1 / total)
+    return mass * jnp.where(total == 0, 0, weight / total)
 
 
 def _maximum(x):
@@ -115,5 +110,5 @@ def _maximum(x):
 
 
 _exponents = by_rows("rows_exponents", _plain_exponents, "m k, m, -> m k")
+_masses = by_rows("rows_masses", _plain_masses, "m k, m, , k -> k", sums=True)
 _softmax = by_rows("rows_softmax", _plain_softmax, "m k, m, , k, -> m k")
-_masses = by_rows("rows_masses", _plain_masses, "m k, k -> k", sums=True)

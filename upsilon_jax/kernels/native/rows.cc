@@ -141,8 +141,8 @@ ffi::Error Exponents(ffi::ThreadPool pool, Matrix log_probs, Mask where,
   return ffi::Error::Success();
 }
 
-// [K] sums over the rows of softmax(exponents + g).
-ffi::Error Masses(ffi::ThreadPool pool, Matrix exponents, Vector g,
+// [K] sums over the rows of softmax(exponents + g); all else is in the exponents.
+ffi::Error Masses(ffi::ThreadPool pool, Matrix exponents, Mask, Scalar, Vector g,
                   ffi::Result<Vector> masses) {
   const int64_t rows = exponents.dimensions()[0], columns = exponents.dimensions()[1];
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
@@ -237,9 +237,14 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rows_exponents, Exponents,
                                   .Arg<Scalar>()
                                   .Ret<Matrix>());
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    rows_masses, Masses,
-    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Matrix>().Arg<Vector>().Ret<Vector>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(rows_masses, Masses,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Matrix>()
+                                  .Arg<Mask>()
+                                  .Arg<Scalar>()
+                                  .Arg<Vector>()
+                                  .Ret<Vector>());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(rows_softmax, Softmax,
                               ffi::Ffi::Bind()
