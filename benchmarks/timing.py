@@ -16,6 +16,9 @@ Times = Mapping[str, list[float]]
 # OpenBLAS (numpy, POT) for a tenth of a second of CPU time; this lets them fall asleep
 # before the next library is timed.
 PAUSE = 0.12
+# A core that has slept comes back to speed in tens of milliseconds, so calls that take
+# less than this are timed right after an untimed one.
+SHORT = 0.2
 MAX_ROUNDS = 100
 # A peer that needs more than this multiple of the best one's time is not timed again.
 OUT_OF_THE_RACE = 2.0
@@ -43,7 +46,7 @@ def alternate(
     clock: Callable[[], float] = time.perf_counter,
     pause: float = PAUSE,
 ) -> dict[str, list[float]]:
-    """Times every call once per round: a b c, a b c, a b c.
+    """Times every call once per round: a b c, a b c, a b c; short ones warmed up.
 
     Args:
       calls: name -> function without arguments; JAX results are waited for.
@@ -64,6 +67,8 @@ def alternate(
     while done < rounds or (clock() - start < seconds and done < MAX_ROUNDS):
         for name, call in calls.items():
             time.sleep(pause)
+            if times[name] and times[name][-1] < SHORT:
+                jax.block_until_ready(call())
             times[name].append(once(call, clock))
         done += 1
     return times

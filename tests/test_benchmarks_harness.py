@@ -40,7 +40,7 @@ def records(*all_results):
 def test_calls_take_turns():
     log = []
     calls = {name: lambda name=name: log.append(name) for name in ("ours", "a", "b")}
-    times = timing.alternate(calls, rounds=3, pause=0.0)
+    times = timing.alternate(calls, rounds=3, pause=0.0, clock=ticking())
     assert log == ["ours", "a", "b"] * 4  # a warm-up and three rounds
     assert {name: len(t) for name, t in times.items()} == {"ours": 3, "a": 3, "b": 3}
 
@@ -48,8 +48,19 @@ def test_calls_take_turns():
 def test_warm_up_is_neither_timed_nor_obligatory():
     log = []
     calls = {"ours": lambda: log.append(0)}
-    times = timing.alternate(calls, rounds=2, warm_up=False, pause=0.0)
+    options = {"rounds": 2, "pause": 0.0, "warm_up": False}
+    times = timing.alternate(calls, clock=ticking(), **options)
     assert len(log) == len(times["ours"]) == 2
+
+
+def test_short_calls_are_timed_right_after_an_untimed_one():
+    log = []
+    calls = {name: lambda name=name: log.append(name) for name in ("ours", "a")}
+    short = ticking(timing.SHORT / 2)
+    times = timing.alternate(calls, rounds=2, pause=0.0, warm_up=False, clock=short)
+    # How long a call takes is known from the first round.
+    assert log == ["ours", "a", "ours", "ours", "a", "a"]
+    assert times == {name: [timing.SHORT / 2] * 2 for name in calls}
 
 
 def test_quick_calls_get_more_rounds_up_to_a_limit():
