@@ -68,6 +68,14 @@ def test_float32(name):
     np.testing.assert_allclose(len(q) * q.sum(1), 1, atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [12, 100, 1000, 3000])
+def test_any_peakedness_converges(scale, x64):
+    """Between a smooth problem and one of assignment, the part helps little."""
+    for seed in range(20, 30):
+        log_probs = random_log_probs(seed, scale=scale)
+        assert column_error(balance(log_probs, tolerance=1e-9)) <= 2e-9
+
+
 def test_pot(x64):
     log_probs = random_log_probs(0)
     q = np.asarray(balance(log_probs, tolerance=1e-11))

@@ -27,18 +27,21 @@ _LEAST_STRIDE = 4
 _ROWS_PER_CLUSTER = 8
 _MAX_PASSES = 60  # of Newton; `polish` takes up to 20, before and after
 # Annealing: 1/ε starts where log P / ε spans 8 and grows by 8 whenever all clusters are
-# within 1 %; from pass 40 on in any case, so that the last passes are at the true ε.
+# within 1 %, or, for the part, within 10 %: it is that far from the whole anyway. From
+# pass 40 on it grows in any case, so that the last passes are at the true ε.
 _FIRST_SPREAD = 8.0
 _GROWTH = 8.0
 _STAGE_TOLERANCE = 0.01
+_PART_TOLERANCE = 0.1
 _HURRY_FROM_PASS = 40
 # A saturated softmax makes the Hessian singular and Newton's steps too long. They are
 # cut to a radius, which grows while such steps do not overshoot.
 _RADIUS = 8.0
 _RADIUS_GROWTH = 4.0
 _BACKTRACK = 0.3
-# Potentials with a larger error are no start for Newton at the final ε.
-_FAR = 0.5
+# Potentials with a larger error are no start for Newton at the final ε, where a
+# saturated softmax leaves it without a direction.
+_FAR = 0.05
 
 
 def balance(
@@ -96,7 +99,7 @@ def _balance(log_probs, where, epsilon, tolerance):
     target = _target(samples)
     part = _thin_out(samples)
     first = _start(part)
-    state = _newton(part, _target(part), first, _STAGE_TOLERANCE)
+    state = _newton(part, _target(part), first, _PART_TOLERANCE, _PART_TOLERANCE)
 
     def solve(carry):
         rounds, _, state = carry
@@ -105,7 +108,8 @@ def _balance(log_probs, where, epsilon, tolerance):
         # Left to Newton on all samples: those that the part did not stand for.
         again = (rounds == 0) & (state.best_error > tolerance)
         start = _restart(first, state, jnp.where(again, 0, _MAX_PASSES))
-        return rounds + 1, again, _newton(samples, target, start, tolerance)
+        state = _newton(samples, target, start, tolerance, _STAGE_TOLERANCE)
+        return rounds + 1, again, state
 
     some = jnp.array(True) if where is None else where.any()
     start = 0, some, state
@@ -163,7 +167,7 @@ def _restart(first, state, passes):
     )
 
 
-def _newton(samples, target, state, tolerance):
+def _newton(samples, target, state, tolerance, stage_tolerance):
     """Passes of Newton's method until the best error is within `tolerance`."""
 
     def advance(state: _State) -> _State:
@@ -176,9 +180,8 @@ def _newton(samples, target, state, tolerance):
         slope = (state.pairs.sum(axis=1) - target) @ state.step
         # J is convex: a slope that has risen to half of -slope has overshot.
         overshot = slope > -state.slope / 2
-        return jax.tree.map(
-            partial(jnp.where, overshot), _shorten(state), _accept(state, trial, target)
-        )
+        accepted = _accept(state, trial, target, stage_tolerance)
+        return jax.tree.map(partial(jnp.where, overshot), _shorten(state), accepted)
 
     searching = lambda s: (s.passes < _MAX_PASSES) & (s.best_error > tolerance)
     return jax.lax.while_loop(searching, advance, state)
@@ -192,13 +195,13 @@ def _shorten(state):
     )
 
 
-def _accept(state, trial, target):
+def _accept(state, trial, target, stage_tolerance):
     """Goes to `trial`; there either anneals or chooses the next Newton step."""
     gradient = state.pairs.sum(axis=1) - target
     error = mass_error(gradient, target)
     better = (state.anneal == 1) & ~(error >= state.best_error)
 
-    next_stage = (error <= _STAGE_TOLERANCE) | (state.passes > _HURRY_FROM_PASS)
+    next_stage = (error <= stage_tolerance) | (state.passes > _HURRY_FROM_PASS)
     growth = jnp.where(next_stage, jnp.minimum(_GROWTH, 1 / state.anneal), 1)
     radius = jnp.where(growth > 1, _RADIUS, state.radius)
     step = -cho_solve((cholesky(state.pairs), True), gradient)

@@ -12,6 +12,9 @@ from upsilon_jax.kernels.samples import Samples, dot, exponents, masses
 
 _MAX_STEPS = 19
 _RADIUS = 8.0  # of a step
+# Of what few samples say about pairs of clusters: they make some directions look flat,
+# and steps along them overshoot.
+_SHRINKAGE = 0.3
 
 
 class _Polish(NamedTuple):
@@ -50,7 +53,7 @@ def polish(
     # Bound to g: else XLA stores the exponents before the loop around this, and keeps
     # them while Newton's method needs the memory.
     samples, g = jax.lax.optimization_barrier((samples, g))
-    rows, lower = exponents(samples), cholesky(pairs)
+    rows, lower = exponents(samples), cholesky(pairs, _SHRINKAGE)
 
     def evaluate(u):
         gradient = masses(samples, rows, g + u) - target
@@ -94,17 +97,22 @@ def _bfgs(inverse, step, change):
     return jnp.where(scale > 0, inverse + correction / scale, inverse)
 
 
-def cholesky(pairs: jax.Array) -> jax.Array:
+def cholesky(pairs: jax.Array, shrinkage: float = 0.0) -> jax.Array:
     """[K, K] lower L, L Lᵀ = ∇²J, whose null vector (1, ..., 1) is made regular.
 
     Where rounding makes that fail, ∇²J is that of uniform p_i, I/K: with it the step is
     that of `sinkhorn`.
+
+    Args:
+      pairs: [K, K] 1/m Σ_i p_i p_iᵀ.
+      shrinkage: by how much ∇²J is drawn to its diagonal, in [0, 1].
     """
     num_clusters = len(pairs)
     eye = jnp.eye(num_clusters, dtype=pairs.dtype)
     ridge = 10 * jnp.finfo(pairs.dtype).eps / num_clusters
-    hessian = jnp.diag(pairs.sum(axis=1) + ridge) - pairs + 1 / num_clusters**2
-    lower = jnp.linalg.cholesky(hessian)
+    hessian = jnp.diag(pairs.sum(axis=1) + ridge) - pairs
+    hessian = jnp.where(eye > 0, hessian, (1 - shrinkage) * hessian)
+    lower = jnp.linalg.cholesky(hessian + 1 / num_clusters**2)
     return jnp.where(jnp.isfinite(lower).all(), lower, eye / num_clusters**0.5)
 
 

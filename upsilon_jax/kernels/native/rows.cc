@@ -105,24 +105,39 @@ void RelativeExponents(const float* log_probs, const bool* where, int64_t count,
   }
 }
 
-// e [K, kLanes] = 2^(x + g - maximum over the columns), which may be x itself. Returns
-// what makes its columns sum to 1, or 0 where they sum to 0.
-Vec Exponentials(const float* x, const float* g, int64_t columns, float* e) {
-  Vec top = Broadcast(-FLT_MAX), total = {};
-  for (int64_t k = 0; k < columns; ++k) top = Max(Load(x + k * kLanes) + g[k], top);
+// Potentials g to the base 2.
+struct Potentials {
+  std::vector<float> g;
+  float largest = -FLT_MAX;
+  bool close = true;  // to each other
+
+  explicit Potentials(Vector values) {
+    float smallest = FLT_MAX;
+    for (size_t k = 0; k < values.element_count(); ++k) {
+      g.push_back(values.typed_data()[k] * kLog2E);
+      largest = std::max(largest, g[k]);
+      smallest = std::min(smallest, g[k]);
+    }
+    close = largest - smallest < 40;
+  }
+};
+
+// e [K, kLanes] = 2^(x + g - shift), which may be x itself. The shift is the maximum over
+// the columns, or near enough: x has a maximum of 0, so that of x + g is among the g.
+// Returns what makes the columns sum to 1, or 0 where they sum to 0.
+Vec Exponentials(const float* x, const Potentials& potentials, int64_t columns,
+                 float* e) {
+  const float* g = potentials.g.data();
+  Vec shift = Broadcast(potentials.close ? potentials.largest : -FLT_MAX), total = {};
+  for (int64_t k = 0; !potentials.close && k < columns; ++k) {
+    shift = Max(Load(x + k * kLanes) + g[k], shift);
+  }
   for (int64_t k = 0; k < columns; ++k) {
-    const Vec mass = Exp2(Load(x + k * kLanes) + (g[k] - top));
+    const Vec mass = Exp2(Load(x + k * kLanes) + (g[k] - shift));
     total += mass;
     Store(e + k * kLanes, mass);
   }
   return total == 0 ? Vec{} : 1 / total;
-}
-
-// Potentials to the base 2.
-std::vector<float> Base2(Vector g) {
-  std::vector<float> result(g.typed_data(), g.typed_data() + g.element_count());
-  for (float& x : result) x *= kLog2E;
-  return result;
 }
 
 // [M, K] relative exponents. Those of kLanes rows at a time are stored column by column
@@ -146,7 +161,7 @@ ffi::Error Masses(ffi::ThreadPool pool, Matrix exponents, Mask, Scalar, Vector g
                   ffi::Result<Vector> masses) {
   const int64_t rows = exponents.dimensions()[0], columns = exponents.dimensions()[1];
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-  const std::vector<float> potentials = Base2(g);
+  const Potentials potentials(g);
   std::vector<Vec> sums(blocks * columns);
   ForRows(pool, rows, columns, [&](int64_t block, int64_t row, int64_t count, float* e) {
     const float* x = exponents.typed_data() + row * columns;
@@ -157,7 +172,7 @@ ffi::Error Masses(ffi::ThreadPool pool, Matrix exponents, Mask, Scalar, Vector g
       }
       x = e;
     }
-    const Vec scale = Exponentials(x, potentials.data(), columns, e);
+    const Vec scale = Exponentials(x, potentials, columns, e);
     Vec* sum = sums.data() + block * columns;
     for (int64_t k = 0; k < columns; ++k) sum[k] += Load(e + k * kLanes) * scale;
   });
@@ -175,12 +190,12 @@ ffi::Error Masses(ffi::ThreadPool pool, Matrix exponents, Mask, Scalar, Vector g
 ffi::Error Softmax(ffi::ThreadPool pool, Matrix log_probs, Mask where, Scalar sharpness,
                    Vector g, Scalar weight, ffi::Result<Matrix> plan) {
   const int64_t rows = log_probs.dimensions()[0], columns = log_probs.dimensions()[1];
-  const std::vector<float> potentials = Base2(g);
+  const Potentials potentials(g);
   ForRows(pool, rows, columns, [&](int64_t, int64_t row, int64_t count, float* x) {
     RelativeExponents(log_probs.typed_data() + row * columns, where.typed_data() + row,
                       count, columns, sharpness.typed_data()[0], x);
     const Vec scale =
-        weight.typed_data()[0] * Exponentials(x, potentials.data(), columns, x);
+        weight.typed_data()[0] * Exponentials(x, potentials, columns, x);
     for (int64_t k = 0; k < columns; ++k) {
       Store(x + k * kLanes, Load(x + k * kLanes) * scale);
     }
