@@ -1,3 +1,4 @@
+import gc
 import subprocess
 import sys
 
@@ -24,6 +25,16 @@ def test_calls_like_jax_jit():
     assert f(jnp.arange(3), n=3).tolist() == [0, 3, 6]
     assert f.cache_size() == 2
     assert f.eval_shape(jnp.zeros(4), 2).shape == (4,)
+
+
+def test_garbage_is_collected_but_while_a_function_is_traced():
+    seen = []
+    f = compilation.jit(lambda x: seen.append(gc.isenabled()) or x + 1)
+    assert f(1) == 2 and gc.isenabled() and seen == [False]
+    g = compilation.jit(lambda x: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        g(1)
+    assert gc.isenabled()
 
 
 def test_names_and_docstring_survive():
