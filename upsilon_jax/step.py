@@ -93,15 +93,20 @@ def init_state(
     method_state: Any,
 ) -> TrainState:
     """The state before the first step; the EMA starts at the parameters."""
-    copy = lambda tree: jax.tree.map(jnp.array, tree)  # donation forbids aliases
-    return TrainState(
-        step=jnp.zeros((), jnp.int32),
-        params=copy(params),
-        stats=copy(stats),
-        opt=jax.jit(optimizer.init)(params),
-        ema=(copy(params), copy(stats)),
-        method=method_state,
-    )
+    copy = lambda tree: jax.tree.map(jnp.copy, tree)  # donation forbids aliases
+
+    @jax.jit
+    def init(params, stats):
+        return TrainState(
+            step=jnp.zeros((), jnp.int32),
+            params=copy(params),
+            stats=copy(stats),
+            opt=optimizer.init(params),
+            ema=(copy(params), copy(stats)),
+            method=None,
+        )
+
+    return init(params, stats)._replace(method=method_state)
 
 
 def augmented(raw: RawBatch, method: Method, pixels: Pixels, key: jax.Array) -> Batch:
