@@ -97,11 +97,14 @@ def _batch_norm(x, scale, bias, epsilon, slope):
     return y, mean, variance
 
 
+# Jitted, both passes are traced once for every shape and not for every layer.
+@functools.partial(jax.jit, static_argnums=(3, 4))
 def _batch_norm_fwd(x, scale, bias, epsilon, slope):
     y, mean, variance = _batch_norm(x, scale, bias, epsilon, slope)
     return (y, mean, variance), (x, scale, bias, mean, variance)
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _batch_norm_bwd(epsilon, slope, residuals, cotangents):
     """With g = φ'(z) ȳ and x̂ the normalised x: x̄ = γ/σ (g - E[g] - x̂ E[g x̂]).
 

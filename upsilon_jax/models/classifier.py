@@ -9,7 +9,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from upsilon_jax.models.initial import kernel_init
 from upsilon_jax.types import Head, Outputs
 
 COSINE_SCALE = 10.0
@@ -32,7 +31,9 @@ class LinearHead(nn.Module):
         size = self.head.size
         shape = (size,) if isinstance(size, int) else tuple(size)
         width = math.prod(shape)
-        kernel = self.param("kernel", kernel_init, (features.shape[-1], width))
+        kernel = self.param(
+            "kernel", nn.initializers.zeros, (features.shape[-1], width)
+        )
         if self.head.kind == "cosine":
             y = COSINE_SCALE * _unit(features, -1) @ _unit(kernel, 0)
         else:

@@ -78,16 +78,21 @@ def _keep(function):
     return lambda *args: (function(*args), args)
 
 
+def _with_derivatives(function, backward):
+    """Jitted, both passes are traced once for every shape and not for every layer."""
+    function.defvjp(jax.jit(_keep(function)), jax.jit(backward))
+
+
 # The two are each other's derivatives, so that both can be differentiated again.
-_winograd.defvjp(
-    _keep(_winograd),
+_with_derivatives(
+    _winograd,
     lambda saved, y_bar: (
         _winograd(y_bar, _mirrored(saved[1])),
         _winograd_weight_gradient(saved[0], y_bar),
     ),
 )
-_winograd_weight_gradient.defvjp(
-    _keep(_winograd_weight_gradient),
+_with_derivatives(
+    _winograd_weight_gradient,
     lambda saved, kernel_bar: (
         _winograd(saved[1], _mirrored(kernel_bar)),
         _winograd(saved[0], kernel_bar),

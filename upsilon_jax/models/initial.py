@@ -1,7 +1,8 @@
 """Initial values of parameters and statistics, drawn in numpy.
 
 Drawing them with `jax.random` compiles one program per shape, some ten seconds for a
-WRN-28-2 on a CPU; numpy takes a fraction of one.
+WRN-28-2 on a CPU; numpy takes a fraction of one. So the modules declare shapes only,
+with zeros, which flax traces again at every call.
 """
 
 from __future__ import annotations
@@ -24,11 +25,6 @@ def kernel_std(shape: tuple[int, ...]) -> float:
     if len(shape) == 4:
         return math.sqrt(2 / (shape[0] * shape[1] * shape[3]))
     return math.sqrt(2 / (shape[0] + shape[1]))
-
-
-def kernel_init(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """The initializer the modules declare: normal with `kernel_std`."""
-    return kernel_std(shape) * jax.random.normal(key, shape, jnp.float32)
 
 
 def initialize(

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 
 from upsilon_jax.kernels.batch_norm import batch_norm_leaky_relu, normalize_leaky_relu
 from upsilon_jax.models.convolution import convolve
-from upsilon_jax.models.initial import kernel_init
 
 STEM_CHANNELS = 16
 EPSILON = 1e-3  # of BatchNorm
@@ -34,7 +33,7 @@ class Convolution(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         shape = (self.size, self.size, x.shape[-1], self.channels)
-        kernel = self.param("kernel", kernel_init, shape)
+        kernel = self.param("kernel", nn.initializers.zeros, shape)
         kernel = kernel.astype(x.dtype)
         return convolve(x, kernel, self.stride, native=self.native)
 
