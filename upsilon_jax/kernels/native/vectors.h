@@ -29,7 +29,8 @@ inline Vec Load(const float* p) { return *reinterpret_cast<const VecInMemory*>(p
 inline void Store(float* p, Vec v) { *reinterpret_cast<VecInMemory*>(p) = v; }
 
 // Runs task(0) … task(count - 1) on the threads of XLA. The caller works too, so that
-// it never waits for a task that no thread is free to begin.
+// it never waits for a task that no thread is free to begin. Callers that work at the same
+// time, as those of several devices, share the cores.
 inline void ParallelFor(xla::ffi::ThreadPool& pool, int64_t count,
                         const std::function<void(int64_t)>& task) {
   struct Progress {
@@ -42,9 +43,13 @@ inline void ParallelFor(xla::ffi::ThreadPool& pool, int64_t count,
       progress->done.fetch_add(1, std::memory_order_release);
     }
   };
-  const int64_t helpers = std::min(pool.num_threads(), count) - 1;
+  static std::atomic<int64_t> callers{0};
+  const int64_t others = callers.fetch_add(1);
+  const int64_t cores = std::thread::hardware_concurrency();
+  const int64_t helpers = std::min({pool.num_threads(), cores - others, count}) - 1;
   for (int64_t i = 0; i < helpers; ++i) pool.Schedule(std::function<void()>(work));
   work();
+  callers.fetch_sub(1);
   while (progress->done.load(std::memory_order_acquire) < count) {
     std::this_thread::yield();
   }
