@@ -161,7 +161,6 @@ QUICK = dataclasses.replace(
     iterations=(1, 128),
     startup_net=(16, 2),
     startup_rounds=1,
-    many_rows=100_000,
     many_clusters=100,
     num_seeds=2,
     bounds=BOUNDS
