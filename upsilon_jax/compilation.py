@@ -80,7 +80,7 @@ class jit:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Tracing makes a million objects to keep; looking for garbage among them is slow.
+    """Tracing makes many objects to keep; looking for garbage among them is slow.
 
     For a WRN-28-2 it is a quarter of the time.
     """
