@@ -25,8 +25,8 @@ DISTRIBUTED = flags.DEFINE_bool(
 def main() -> None:
     """Trains, and says how it went."""
     # After the flags are parsed: a mistyped flag should not wait for these imports.
-    from upsilon_jax import loop
-    from upsilon_jax.results import summary
+    from upsilon_jax.training import loop
+    from upsilon_jax.workdir.results import summary
 
     if DISTRIBUTED.value:
         import jax

@@ -10,7 +10,7 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from upsilon_jax.memory import keep_freed
+from upsilon_jax.runtime.memory import keep_freed
 
 
 def call_alone(function: str, *args: Any) -> Any:

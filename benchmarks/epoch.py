@@ -14,10 +14,10 @@ from benchmarks.results import Bound, Result, compare
 from benchmarks.scales import Net, Scale
 from benchmarks.timing import alternate, median, quartiles
 from benchmarks.training import MEAN, NUM_CLASSES, STD, make_problem, our_step
-from upsilon_jax import sharding
-from upsilon_jax.compilation import jit
 from upsilon_jax.methods import METHODS
-from upsilon_jax.step import augmented, init_state, make_refresh
+from upsilon_jax.runtime import sharding
+from upsilon_jax.runtime.compilation import jit
+from upsilon_jax.training.step import augmented, init_state, make_refresh
 from upsilon_jax.types import Predictions, PseudoLabels
 
 REFRESH_EPOCHS = 2

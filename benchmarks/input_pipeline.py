@@ -16,12 +16,14 @@ import jax
 import numpy as np
 
 from configs import cifar10
-from upsilon_jax import feed, models, sharding
+from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule
 from upsilon_jax.data.source import Source, in_memory_reader, load_source
 from upsilon_jax.data.streams import Pipeline
-from upsilon_jax.run import build_model, build_optimizer, draw_splits
-from upsilon_jax.step import Pixels, init_state, make_programs
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training import feed
+from upsilon_jax.training.setup import build_model, build_optimizer, draw_splits
+from upsilon_jax.training.step import Pixels, init_state, make_programs
 
 LIMIT = 1.10  # the step with its input may take this much of the step without
 # Half the paper's network and half its batch: the input has less time to hide in.

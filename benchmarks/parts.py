@@ -20,9 +20,9 @@ import numpy as np
 from benchmarks.peers import MissingPeer, require
 from benchmarks.scales import shape_label
 from benchmarks.timing import Calls, alternate, median
-from upsilon_jax.compilation import jit
-from upsilon_jax.memory import keep_freed
 from upsilon_jax.models.convolution import convolve
+from upsilon_jax.runtime.compilation import jit
+from upsilon_jax.runtime.memory import keep_freed
 
 BATCH = 256
 SHAPES = ((32, 16, 32), (32, 32, 32), (16, 64, 64), (8, 128, 128))  # size, in, out

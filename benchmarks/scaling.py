@@ -15,7 +15,7 @@ import upsilon_jax
 from benchmarks.results import Result
 from benchmarks.scales import Scale, shape_label
 from benchmarks.timing import alternate, median, quartiles
-from upsilon_jax import sharding
+from upsilon_jax.runtime import sharding
 
 ROOT = pathlib.Path(__file__).parent.parent
 NUM_DEVICES = 8

@@ -18,7 +18,7 @@ from benchmarks.scales import Net, Scale
 from benchmarks.timing import alternate
 from benchmarks.training import make_problem, our_step
 from configs import digits
-from upsilon_jax.compilation import jit
+from upsilon_jax.runtime.compilation import jit
 
 ONE_AFTER_ANOTHER = "one after another"
 TWO_CALLS = "two calls of one compiled step"

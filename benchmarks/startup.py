@@ -89,9 +89,9 @@ def first_step(cache: str, depth: int, width: int) -> float:
     import numpy as np
 
     from configs import digits
-    from upsilon_jax.compilation import enable_cache
     from upsilon_jax.data.streams import HostBatch
-    from upsilon_jax.run import initial_state, prepare
+    from upsilon_jax.runtime.compilation import enable_cache
+    from upsilon_jax.training.setup import initial_state, prepare
 
     enable_cache(cache)
     config = digits.get_config("upsilon")

@@ -13,9 +13,11 @@ from benchmarks.peers.elsewhere import Elsewhere
 from benchmarks.results import Result, compare
 from benchmarks.scales import Net, Scale
 from benchmarks.timing import alternate
-from upsilon_jax import evaluate, models, sharding
+from upsilon_jax import models
+from upsilon_jax.inference import evaluate
 from upsilon_jax.methods import METHODS, Method
-from upsilon_jax.step import (
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training.step import (
     Pixels,
     Programs,
     RawBatch,
@@ -57,7 +59,7 @@ class Problem(NamedTuple):
 
 @functools.cache  # several rows share one, and what it has compiled
 def make_problem(net: Net, augmentation: str) -> Problem:
-    """Random images and labels; everything else as `upsilon_jax.run` builds it."""
+    """Random images and labels; all else as `upsilon_jax.training.setup` has it."""
     rng = np.random.default_rng(0)
     shape = (net.batch, net.image_size, net.image_size, 3)
     method = METHODS["upsilon"](NUM_CLASSES, num_clusters=NUM_CLUSTERS)

@@ -10,8 +10,8 @@ Published, at 0 / 25 / 50 / 75 / 100 % mismatch, mean of five runs:
 62,800 steps of 128 + 128 images: hours on one GPU, weeks on a CPU.
 """
 
-from configs import base
-from configs.methods import with_method
+from upsilon_jax.config import defaults as base
+from upsilon_jax.config.presets import with_method
 
 
 def get_config(method: str = "upsilon"):

@@ -7,8 +7,8 @@ scikit-learn carries the 1,797 images of 8×8 pixels, so nothing is downloaded:
 About a minute on two CPU cores. No published numbers; the README has ours.
 """
 
-from configs import base
-from configs.methods import with_method
+from upsilon_jax.config import defaults as base
+from upsilon_jax.config.presets import with_method
 
 
 def get_config(method: str = "upsilon"):

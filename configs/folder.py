@@ -16,8 +16,8 @@ photos at 64×64 want a GPU, and then `--config.model.depth=28` is worth its tim
 
 from ml_collections.config_dict import placeholder
 
-from configs import base
-from configs.methods import with_method
+from upsilon_jax.config import defaults as base
+from upsilon_jax.config.presets import with_method
 
 
 def get_config(method: str = "upsilon"):

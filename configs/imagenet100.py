@@ -12,8 +12,8 @@ size. Here they are the list of Contrastive Multiview Coding, in the order of th
 wnids, at 64×64. 62,800 steps of 128 + 128 images of 64×64: most of a day on one GPU.
 """
 
-from configs import base
-from configs.methods import with_method
+from upsilon_jax.config import defaults as base
+from upsilon_jax.config.presets import with_method
 
 
 def get_config(method: str = "upsilon"):

@@ -16,8 +16,8 @@ Settings and cost are those of configs/folder.py.
 
 from ml_collections.config_dict import placeholder
 
-from configs import base
 from configs.folder import with_own_data
+from upsilon_jax.config import defaults as base
 
 
 def get_config(method: str = "upsilon"):

@@ -6,8 +6,8 @@ Published: baseline 88.33; curves of the other methods, without numbers. 62,800 
 128 + 128 images: hours on one GPU, weeks on a CPU.
 """
 
-from configs import base
-from configs.methods import with_method
+from upsilon_jax.config import defaults as base
+from upsilon_jax.config.presets import with_method
 
 
 def get_config(method: str = "upsilon"):

@@ -10,8 +10,8 @@ Published, at 0 / 25 / 50 / 75 / 100 % mismatch, mean of five runs:
 125,200 steps of 128 + 128 images of 64×64: a day on one GPU, months on a CPU.
 """
 
-from configs import base
-from configs.methods import with_method
+from upsilon_jax.config import defaults as base
+from upsilon_jax.config.presets import with_method
 
 
 def get_config(method: str = "upsilon"):

@@ -7,7 +7,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import jax
 import pytest
 
-from upsilon_jax import compilation
+from upsilon_jax.runtime import compilation
 
 # Nearly all the time of the fast tests goes into compiling programs that run once, so
 # they are compiled in haste, by XLA's older code generator and without LLVM's
@@ -51,14 +51,16 @@ def rows_over_8_devices():
 def no_tensorboard():
     """Importing TensorFlow takes longer than a short run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
+        patch.setattr(
+            "upsilon_jax.workdir.observer.Observer._open_writer", lambda *_: None
+        )
         yield
 
 
 @pytest.fixture
 def prepared(monkeypatch):
     """Every `Run` that `train` prepares, to look into."""
-    from upsilon_jax import loop
+    from upsilon_jax.training import loop
 
     seen = []
 

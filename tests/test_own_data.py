@@ -10,11 +10,11 @@ from PIL import Image
 
 import upsilon_jax
 from configs import cifar10, folder, npz
-from upsilon_jax import loop
-from upsilon_jax.checkpoint import WorkdirError
 from upsilon_jax.config import ConfigError
 from upsilon_jax.data import DataNotPrepared, load_source
-from upsilon_jax.run import prepare
+from upsilon_jax.training import loop
+from upsilon_jax.training.setup import prepare
+from upsilon_jax.workdir.checkpoint import WorkdirError
 
 ROOT = pathlib.Path(__file__).parent.parent
 CLASSES = ("across", "down", "slanted")  # of six patterns; the other three are foreign
@@ -84,7 +84,9 @@ def folder_config(photos, method="upsilon", **changes):
 def quiet():
     """No TensorBoard: importing TensorFlow takes longer than these runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("upsilon_jax.observer.Observer._open_writer", lambda *_: None)
+        patch.setattr(
+            "upsilon_jax.workdir.observer.Observer._open_writer", lambda *_: None
+        )
         yield
 
 
@@ -94,7 +96,8 @@ def trained(photos, tmp_path_factory):
     workdir, said = tmp_path_factory.mktemp("run"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "upsilon_jax.observer.Observer.say", lambda _, line: said.append(line)
+            "upsilon_jax.workdir.observer.Observer.say",
+            lambda _, line: said.append(line),
         )
         result = upsilon_jax.train(folder_config(photos), workdir)
     return workdir, result, said

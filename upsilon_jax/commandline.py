@@ -14,8 +14,8 @@ import ml_collections
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from upsilon_jax.checkpoint import WorkdirError
-from upsilon_jax.interrupts import Interrupted
+from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.workdir.checkpoint import WorkdirError
 
 DEFAULT_CONFIG = "configs/digits.py"
 

@@ -14,8 +14,9 @@ import sys
 
 from absl import flags
 
-from upsilon_jax import commandline, loop
+from upsilon_jax import commandline
 from upsilon_jax.methods import METHODS
+from upsilon_jax.training import loop
 
 commandline.define_config()
 WORKDIR = flags.DEFINE_string("workdir", None, "Default: runs/sweep-NAME.")

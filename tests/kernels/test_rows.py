@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
+from upsilon_jax import native
 from upsilon_jax.kernels import (
     balance,
     confidence,
     explore,
-    native,
     rebalance,
     rows,
     samples,

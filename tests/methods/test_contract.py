@@ -13,8 +13,8 @@ import pytest
 from tests.methods.tiny import IMAGE, assert_same, network, quick_jit, to_double
 from upsilon_jax import models
 from upsilon_jax.methods import METHODS
-from upsilon_jax.sharding import data_mesh, put_rows, replicate
-from upsilon_jax.step import (
+from upsilon_jax.runtime.sharding import data_mesh, put_rows, replicate
+from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
     init_state,

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from upsilon_jax import models
-from upsilon_jax.kernels import native
+from upsilon_jax import models, native
 from upsilon_jax.models import convolution
 from upsilon_jax.models.convolution import convolve
 from upsilon_jax.types import Head
@@ -184,7 +183,7 @@ def test_without_a_compiler_xla_takes_over(monkeypatch, tmp_path, caplog, compil
     monkeypatch.setattr(native, "available", native.available.__wrapped__)
     monkeypatch.setattr(convolution, "available", native.available)
     x, kernel, _ = draw(SHAPES[0])
-    with caplog.at_level(logging.INFO, "upsilon_jax.kernels.native"):
+    with caplog.at_level(logging.INFO, "upsilon_jax.native"):
         found = compiled(x, kernel)
     assert compiler in caplog.text
     np.testing.assert_array_equal(found, plain(x, kernel))

@@ -16,11 +16,11 @@ import tqdm
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from upsilon_jax import run
 from upsilon_jax.config import validate
 from upsilon_jax.data import prepare
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest, relabel
+from upsilon_jax.training import setup as run
 from upsilon_jax.types import Splits
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper

@@ -11,7 +11,7 @@ from jax.custom_batching import sequential_vmap
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from upsilon_jax.kernels.native import available, target
+from upsilon_jax.native import available, target
 
 
 def by_rows(

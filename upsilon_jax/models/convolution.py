@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from upsilon_jax.kernels.native import available, target
+from upsilon_jax.native import available, target
 
 # Channels come in multiples of the longest vector register.
 _LANES = 16

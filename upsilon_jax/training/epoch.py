@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 import jax
 import numpy as np
 
-from upsilon_jax import feed, sharding
 from upsilon_jax.data.streams import HostBatch, Pipeline
-from upsilon_jax.interrupts import Interrupts
-from upsilon_jax.lockstep import Stepper
-from upsilon_jax.progress import Trainee
-from upsilon_jax.run import Run
-from upsilon_jax.step import RawBatch, RawBatches
+from upsilon_jax.runtime import sharding
+from upsilon_jax.runtime.interrupts import Interrupts
+from upsilon_jax.training import feed
+from upsilon_jax.training.lockstep import Stepper
+from upsilon_jax.training.progress import Trainee
+from upsilon_jax.training.setup import Run
+from upsilon_jax.training.step import RawBatch, RawBatches
 from upsilon_jax.types import PseudoLabels
 
 

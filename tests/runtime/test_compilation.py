@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from upsilon_jax import compilation
 from upsilon_jax.models import initialize
 from upsilon_jax.models.wide_resnet import Unit
+from upsilon_jax.runtime import compilation
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_wrapped_function_serves_inside_transformations():
 
 def test_decorating_touches_no_device():
     code = (
-        "import jax; from upsilon_jax.compilation import jit; jit(lambda x: x);"
+        "import jax; from upsilon_jax.runtime.compilation import jit; jit(lambda x: x);"
         "assert not jax._src.xla_bridge.backends_are_initialized()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -112,7 +112,7 @@ def test_second_process_reads_the_cache(tmp_path):
     code = f"""
 import jax, logging, sys
 jax.jit(lambda x: x + 1)(1)
-from upsilon_jax import compilation
+from upsilon_jax.runtime import compilation
 compilation.enable_cache({str(tmp_path)!r})
 events = []
 jax.monitoring.register_event_listener(lambda name, **_: events.append(name))

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import jax
 
-from upsilon_jax import sharding
-from upsilon_jax.compilation import jit
-from upsilon_jax.run import TRAIN_KEY, Run
+from upsilon_jax.runtime import sharding
+from upsilon_jax.runtime.compilation import jit
+from upsilon_jax.training.setup import TRAIN_KEY, Run
 from upsilon_jax.types import TrainState
 
 

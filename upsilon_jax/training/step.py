@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
-from upsilon_jax.compilation import jit
 from upsilon_jax.kernels.augment import normalize, views
 from upsilon_jax.kernels.targets import moving_average
 from upsilon_jax.methods.base import Method, keep
 from upsilon_jax.methods.baseline import supervised_loss
-from upsilon_jax.sharding import replicated, rows
+from upsilon_jax.runtime.compilation import jit
+from upsilon_jax.runtime.sharding import replicated, rows
 from upsilon_jax.types import Batch, Forward, Outputs, TrainState
 
 # What "weak" and "strong" mean under each `data.augmentation`. Losses are computed on

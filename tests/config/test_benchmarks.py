@@ -19,8 +19,13 @@ from upsilon_jax.config import build_method, make_schedule, validate
 from upsilon_jax.data.source import UNKNOWN, Source
 from upsilon_jax.data.splits import relabel
 from upsilon_jax.methods import METHODS
-from upsilon_jax.run import build_model, build_optimizer, complete, draw_splits
-from upsilon_jax.step import (
+from upsilon_jax.training.setup import (
+    build_model,
+    build_optimizer,
+    complete,
+    draw_splits,
+)
+from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
     init_state,

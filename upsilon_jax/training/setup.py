@@ -10,7 +10,7 @@ import ml_collections
 import numpy as np
 from jax.sharding import Mesh
 
-from upsilon_jax import feed, models, sharding
+from upsilon_jax import models
 from upsilon_jax.config import (
     ConfigError,
     Schedule,
@@ -19,12 +19,20 @@ from upsilon_jax.config import (
     flatten,
     make_schedule,
 )
-from upsilon_jax.data import defaults
+from upsilon_jax.config import suggestions as defaults
 from upsilon_jax.data.classes import resolve_classes
 from upsilon_jax.data.source import OWN_FIELDS, Source, load_source
 from upsilon_jax.data.splits import make_own_splits, make_splits, relabel
 from upsilon_jax.methods import Method
-from upsilon_jax.step import Pixels, Programs, init_state, make_optimizer, make_programs
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training import feed
+from upsilon_jax.training.step import (
+    Pixels,
+    Programs,
+    init_state,
+    make_optimizer,
+    make_programs,
+)
 from upsilon_jax.types import Splits, TrainState
 
 # Purposes of the run's root key.
@@ -73,7 +81,7 @@ def prepare(
     """Opens the data and builds what a valid config describes.
 
     Args:
-      config: see `configs/base.py`.
+      config: see `upsilon_jax/config/defaults.py`.
       mesh: the devices to use; None for all of them.
       sibling: a run that differs in its seed only. Its data serve this run too, and on
         the same mesh its compiled functions and resident images.

@@ -8,7 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from upsilon_jax.checkpoint import Checkpoints, WorkdirError, locked, tree_digest
+from upsilon_jax.workdir.checkpoint import (
+    Checkpoints,
+    WorkdirError,
+    locked,
+    tree_digest,
+)
 
 
 def state(seed):
@@ -98,7 +103,8 @@ def test_with_no_usable_step_the_run_does_not_start_over(tmp_path):
 
 def test_a_second_process_is_told_who_holds_the_workdir(tmp_path):
     code = (
-        "import pathlib, sys; from upsilon_jax.checkpoint import locked, WorkdirError\n"
+        "import pathlib\n"
+        "from upsilon_jax.workdir.checkpoint import locked, WorkdirError\n"
         f"try:\n  with locked(pathlib.Path({str(tmp_path)!r})): print('locked')\n"
         "except WorkdirError as error: print(error)"
     )

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 import jax, jax.numpy as jnp
-from upsilon_jax.memory import keep_freed
+from upsilon_jax.runtime.memory import keep_freed
 if sys.argv[1] == "keep":
     keep_freed()
 multiply = jax.jit(lambda x: jnp.dot(x @ x.T, x))

@@ -1,6 +1,6 @@
 """Every field of a config with its default: the paper's common setting.
 
-A benchmark's file states only what differs; `configs/methods.py` adds `method.*`.
+A benchmark's file states only what differs; `presets.py` adds `method.*`.
 Durations are in epochs; an epoch is one pass over the unlabeled set.
 """
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from upsilon_jax.checkpoint import Checkpoints
-from upsilon_jax.observer import Observer
-from upsilon_jax.run import Run
+from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
+from upsilon_jax.workdir.checkpoint import Checkpoints
+from upsilon_jax.workdir.observer import Observer
 
 
 @dataclasses.dataclass

@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from upsilon_jax import evaluate, sharding
-from upsilon_jax.run import REFRESH_KEY, Run
+from upsilon_jax.inference import evaluate
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training.setup import REFRESH_KEY, Run
 from upsilon_jax.types import Outputs, Predictions, TrainState
 
 # Prediction keeps no activations, so it takes more rows at once than training.

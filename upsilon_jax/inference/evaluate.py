@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from upsilon_jax import sharding
 from upsilon_jax.kernels.confidence import id_confidence
 from upsilon_jax.kernels.imbalance import imbalance
+from upsilon_jax.runtime import sharding
 from upsilon_jax.types import Outputs, PseudoLabels
 
 

@@ -15,10 +15,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from upsilon_jax import sharding
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.streams import HostBatch, Read, in_order
-from upsilon_jax.step import RawBatch, RawBatches
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training.step import RawBatch, RawBatches
 
 
 class Feed(NamedTuple):

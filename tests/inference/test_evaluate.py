@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from upsilon_jax import evaluate
+from upsilon_jax.inference import evaluate
 from upsilon_jax.types import PseudoLabels
 
 

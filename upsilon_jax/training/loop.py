@@ -13,21 +13,24 @@ import ml_collections
 import numpy as np
 from jax.sharding import Mesh
 
-from upsilon_jax import evaluate, passes, results, sharding
-from upsilon_jax.checkpoint import Checkpoints, locked, tree_digest
-from upsilon_jax.compilation import enable_cache
 from upsilon_jax.config import ConfigDict, of_seed, validate
 from upsilon_jax.data.splits import digest
-from upsilon_jax.epoch import is_supervised, population, train_epoch
-from upsilon_jax.interrupts import Interrupted, Interrupts
-from upsilon_jax.kernels.native import CACHE
-from upsilon_jax.lockstep import Stepper, make_stepper
-from upsilon_jax.memory import keep_freed
-from upsilon_jax.observer import Observer
-from upsilon_jax.progress import Progress, Trainee
+from upsilon_jax.inference import evaluate
+from upsilon_jax.native import CACHE
 from upsilon_jax.report.curves import save_curves
-from upsilon_jax.run import Run, initial_state, is_complete, prepare
+from upsilon_jax.runtime import sharding
+from upsilon_jax.runtime.compilation import enable_cache
+from upsilon_jax.runtime.interrupts import Interrupted, Interrupts
+from upsilon_jax.runtime.memory import keep_freed
+from upsilon_jax.training import passes
+from upsilon_jax.training.epoch import is_supervised, population, train_epoch
+from upsilon_jax.training.lockstep import Stepper, make_stepper
+from upsilon_jax.training.progress import Progress, Trainee
+from upsilon_jax.training.setup import Run, initial_state, is_complete, prepare
 from upsilon_jax.types import PseudoLabels, TrainState
+from upsilon_jax.workdir import results
+from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
+from upsilon_jax.workdir.observer import Observer
 
 
 def train(
@@ -39,7 +42,7 @@ def train(
     """Trains as the config says, or goes on where the workdir's checkpoint stands.
 
     Args:
-      config: see `configs/base.py`.
+      config: see `upsilon_jax/config/defaults.py`.
       workdir: gets checkpoints, TensorBoard events, `result.json` and `curves.png`;
         with several seeds, each in a folder `seed_S` of its own.
       override_config: goes on although the stored config differs.

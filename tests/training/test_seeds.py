@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import upsilon_jax
-from tests.test_loop import STEPS_PER_EPOCH, baseline, tiny, without_seconds
-from upsilon_jax import feed, loop, sharding
+from tests.training.test_loop import STEPS_PER_EPOCH, baseline, tiny, without_seconds
 from upsilon_jax.commandline import run_name
 from upsilon_jax.data.streams import HostBatch
-from upsilon_jax.interrupts import Interrupted
 from upsilon_jax.methods import METHODS
-from upsilon_jax.results import of_seeds, summary
-from upsilon_jax.step import (
+from upsilon_jax.runtime import sharding
+from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.training import feed, loop
+from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
     RawBatches,
@@ -24,6 +24,7 @@ from upsilon_jax.step import (
     make_train_step,
     make_train_steps,
 )
+from upsilon_jax.workdir.results import of_seeds, summary
 
 pytestmark = pytest.mark.usefixtures("no_tensorboard")
 
@@ -224,7 +225,7 @@ def test_several_steps_in_one_call_are_those_steps(x64):
 def test_a_run_with_several_steps_a_call_is_the_same_run(
     tmp_path, monkeypatch, residency
 ):
-    from upsilon_jax import run as run_lib
+    from upsilon_jax.training import setup as run_lib
 
     def open_source(config, original=run_lib.open_source):
         return original(config)._replace(in_memory=residency == "resident")

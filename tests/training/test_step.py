@@ -8,9 +8,10 @@ import numpy as np
 import optax
 import pytest
 
-from upsilon_jax import models, sharding
+from upsilon_jax import models
 from upsilon_jax.methods import METHODS
-from upsilon_jax.step import (
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
     RawBatches,

@@ -1,6 +1,6 @@
 import pytest
 
-from upsilon_jax.data.defaults import suggest
+from upsilon_jax.config.suggestions import suggest
 
 
 @pytest.mark.parametrize(

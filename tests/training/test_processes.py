@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = """
 import sys
 import jax
@@ -19,8 +19,9 @@ if port != "0":
 else:
     jax.config.update("jax_num_cpu_devices", 2)
 import upsilon_jax
-from tests.test_loop import tiny
-from upsilon_jax import observer, run
+from tests.training.test_loop import tiny
+from upsilon_jax.workdir import observer
+from upsilon_jax.training import setup as run
 observer.Observer._open_writer = lambda *_: None
 if streamed == "streamed":
     original, seen = run.open_source, []
