@@ -18,11 +18,12 @@ import numpy as np
 from configs import cifar10
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule
+from upsilon_jax.config.from_data import draw_splits
 from upsilon_jax.data.source import Source, in_memory_reader, load_source
 from upsilon_jax.data.streams import Pipeline
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training import feed
-from upsilon_jax.training.setup import build_model, build_optimizer, draw_splits
+from upsilon_jax.training.setup import build_model, build_optimizer
 from upsilon_jax.training.step import Pixels, init_state, make_programs
 
 LIMIT = 1.10  # the step with its input may take this much of the step without
@@ -45,7 +46,8 @@ def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
     config = cifar10.get_config()
     config.model.depth = DEPTH
     config.train.batch_size = BATCH_SIZE
-    splits, num_classes = draw_splits(config, streamed)
+    splits = draw_splits(config, streamed)
+    num_classes = splits.num_classes
     method = build_method(config, num_classes, 4, len(splits.unlabeled))
     schedule = make_schedule(config, method, len(splits.unlabeled))
     module, optimizer = build_model(config, method), build_optimizer(config, schedule)

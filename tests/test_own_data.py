@@ -10,11 +10,10 @@ from PIL import Image
 
 import upsilon_jax
 from configs import cifar10, folder, npz
-from upsilon_jax.config import ConfigError
-from upsilon_jax.data import DataNotPrepared, load_source
+from upsilon_jax.data import load_source
+from upsilon_jax.errors import ConfigError, DataNotPrepared, WorkdirError
 from upsilon_jax.training import loop
 from upsilon_jax.training.setup import prepare
-from upsilon_jax.workdir.checkpoint import WorkdirError
 
 ROOT = pathlib.Path(__file__).parent.parent
 CLASSES = ("across", "down", "slanted")  # of six patterns; the other three are foreign

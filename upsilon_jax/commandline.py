@@ -14,8 +14,8 @@ import ml_collections
 from absl import app, flags, logging
 from ml_collections import config_flags
 
+from upsilon_jax.errors import UserError
 from upsilon_jax.runtime.interrupts import Interrupted
-from upsilon_jax.workdir.checkpoint import WorkdirError
 
 DEFAULT_CONFIG = "configs/digits.py"
 
@@ -92,7 +92,7 @@ def one_line_errors() -> Iterator[None]:
     except Interrupted as interrupted:
         _say(str(interrupted))
         sys.exit(interrupted.exit_code)
-    except (ValueError, WorkdirError) as error:
+    except (ValueError, UserError) as error:
         fail(str(error))
 
 

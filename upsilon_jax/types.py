@@ -86,4 +86,5 @@ class Splits(NamedTuple):
     valid: np.ndarray  # [v] int64, ID images left over
     test: np.ndarray  # [t] int64, into the test images, ID classes only
     classes: tuple[str, ...]  # ID classes in label order, then OOD classes
+    num_classes: int  # C, how many of them are ID classes
     seed: int

@@ -16,15 +16,11 @@ import pytest
 from tests.data.test_splits import CIFAR10, DIGITS, SVHN_TEST, SVHN_TRAIN, labels_of
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule, validate
+from upsilon_jax.config.from_data import complete, draw_splits
 from upsilon_jax.data.source import UNKNOWN, Source
 from upsilon_jax.data.splits import relabel
 from upsilon_jax.methods import METHODS
-from upsilon_jax.training.setup import (
-    build_model,
-    build_optimizer,
-    complete,
-    draw_splits,
-)
+from upsilon_jax.training.setup import build_model, build_optimizer
 from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
@@ -107,8 +103,8 @@ def opened(name, method):
     config = importlib.import_module(f"configs.{name}").get_config(method)
     validate(config)
     source = source_of(config)
-    splits, num_classes = draw_splits(config, source)
-    return complete(config, source, splits, num_classes), source, splits, num_classes
+    splits = draw_splits(config, source)
+    return complete(config, source, splits), source, splits, splits.num_classes
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -6,8 +6,9 @@ import pytest
 
 from configs import digits
 from upsilon_jax import config as config_lib
-from upsilon_jax.config import ConfigError, Schedule, build_method, validate
+from upsilon_jax.config import Schedule, build_method, validate
 from upsilon_jax.config.presets import factory_fields
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
 
 CONFIGS = sorted(

@@ -9,8 +9,9 @@ import pytest
 
 from configs import digits
 from tests.data.conftest import make_archive
-from upsilon_jax.data import DataNotPrepared, load_source, prepare
+from upsilon_jax.data import load_source, prepare
 from upsilon_jax.data.builders import tiny_imagenet
+from upsilon_jax.errors import DataNotPrepared
 
 CONFIGS = sorted(
     path.stem

@@ -8,8 +8,9 @@ import pytest
 import tensorflow_datasets as tfds
 
 from tests.data.conftest import PER_CLASS, VAL_PER_CLASS, WNIDS, expected
-from upsilon_jax.data import DataNotPrepared, load_source, records, tfds_source
+from upsilon_jax.data import load_source, records, tfds_source
 from upsilon_jax.data.builders import tiny_imagenet
+from upsilon_jax.errors import DataNotPrepared
 
 
 def assert_same(a, b):

@@ -11,11 +11,11 @@ import pytest
 
 import upsilon_jax
 from configs import digits
+from upsilon_jax.errors import WorkdirError
 from upsilon_jax.runtime.interrupts import Interrupted, Interrupts
 from upsilon_jax.training import loop
 from upsilon_jax.training import setup as run_lib
 from upsilon_jax.types import PseudoLabels
-from upsilon_jax.workdir.checkpoint import WorkdirError
 
 STEPS_PER_EPOCH = 3
 pytestmark = pytest.mark.usefixtures("no_tensorboard")

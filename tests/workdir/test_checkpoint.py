@@ -8,12 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from upsilon_jax.workdir.checkpoint import (
-    Checkpoints,
-    WorkdirError,
-    locked,
-    tree_digest,
-)
+from upsilon_jax.errors import WorkdirError
+from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
 
 
 def state(seed):
@@ -104,7 +100,8 @@ def test_with_no_usable_step_the_run_does_not_start_over(tmp_path):
 def test_a_second_process_is_told_who_holds_the_workdir(tmp_path):
     code = (
         "import pathlib\n"
-        "from upsilon_jax.workdir.checkpoint import locked, WorkdirError\n"
+        "from upsilon_jax.errors import WorkdirError\n"
+        "from upsilon_jax.workdir.checkpoint import locked\n"
         f"try:\n  with locked(pathlib.Path({str(tmp_path)!r})): print('locked')\n"
         "except WorkdirError as error: print(error)"
     )

@@ -3,7 +3,6 @@
 from upsilon_jax.config.rules import (
     RUN_KNOWN,
     ConfigDict,
-    ConfigError,
     Schedule,
     build_method,
     differences,
@@ -18,7 +17,6 @@ from upsilon_jax.config.rules import (
 __all__ = [
     "RUN_KNOWN",
     "ConfigDict",
-    "ConfigError",
     "Schedule",
     "build_method",
     "differences",

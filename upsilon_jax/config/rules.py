@@ -14,16 +14,13 @@ from typing import Any, NamedTuple
 import ml_collections
 
 from upsilon_jax.data.source import nearest
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS, Method
 
 # Keywords of a method's factory that the run fills in: they are no config fields.
 RUN_KNOWN = ("num_ood_classes", "pseudo_batches", "start_steps")
 
 ConfigDict = ml_collections.ConfigDict
-
-
-class ConfigError(ValueError):
-    """A config that cannot be run; the message is one line for its author."""
 
 
 class Rule(NamedTuple):

@@ -1,5 +1,8 @@
-"""Data sets, splits, samplers and batches: numpy and tfds, never jax."""
+"""Data sets, splits, samplers and batches: numpy and tfds, never jax.
 
-from upsilon_jax.data.source import DataNotPrepared, Source, load_source
+Nothing here knows of configs or of training.
+"""
 
-__all__ = ["DataNotPrepared", "Source", "load_source"]
+from upsilon_jax.data.source import Source, load_source
+
+__all__ = ["Source", "load_source"]

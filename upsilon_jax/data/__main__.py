@@ -16,11 +16,11 @@ import tqdm
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from upsilon_jax.config import validate
+from upsilon_jax.config import from_data, validate
 from upsilon_jax.data import prepare
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest, relabel
-from upsilon_jax.training import setup as run
+from upsilon_jax.errors import UserError
 from upsilon_jax.types import Splits
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper
@@ -42,8 +42,8 @@ def main(argv: Sequence[str]) -> None:
             return
         for job in jobs:
             prepare.prepare(job, progress=_bar(f"{job.name}: {job.action}", " records"))
-        report(config, run.open_source(config))
-    except (ValueError, OSError, flags.Error) as error:
+        report(config, from_data.open_source(config))
+    except (UserError, ValueError, OSError, flags.Error) as error:
         parser.exit(2, f"{parser.prog}: {_one_line(error)}\n")
 
 
@@ -80,9 +80,9 @@ def report(config: ConfigDict, source: Source) -> None:
         print(note)
     for path, reason in source.skipped:
         print(f"left out: {path}: {reason}")
-    own, num_classes = run.draw_splits(config, source)  # fails if asked too much
-    completed = run.complete(config, source, own, num_classes)
-    for line in run.choices(config, completed):
+    own = from_data.draw_splits(config, source)  # fails if asked too much
+    completed = from_data.complete(config, source, own)
+    for line in from_data.choices(config, completed):
         print(line)
     bar = _bar("checking", " batches")
     print(f"data digest {prepare.data_digest(source, progress=bar)}")
@@ -125,8 +125,11 @@ def _at_ratios(config: ConfigDict, source: Source):
         changed = config.copy_and_resolve_references()
         changed.data.mismatch = ratio
         try:
-            yield f"{100 * ratio:g} %", run.draw_splits(changed, source)[0]
-        except ValueError as error:  # small data sets cannot have every ratio
+            yield f"{100 * ratio:g} %", from_data.draw_splits(changed, source)
+        except (
+            UserError,
+            ValueError,
+        ) as error:  # small data sets cannot have every ratio
             print(f"{100 * ratio:g} % mismatch: {error}")
 
 

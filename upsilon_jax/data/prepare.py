@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsilon_jax.data import records, streams, tfds_source
-from upsilon_jax.data.source import DataNotPrepared, Source, check_name
+from upsilon_jax.data.source import Source, check_name
+from upsilon_jax.errors import DataNotPrepared
 
 # A data set made of others is prepared when they are.
 PARTS = {"cifar10_svhn": ("cifar10", "svhn")}

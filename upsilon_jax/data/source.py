@@ -21,10 +21,6 @@ UNKNOWN = -1  # the label of an image that has none
 _STATISTICS_CHUNK = 1024  # images decoded at once while mean and std are summed
 
 
-class DataNotPrepared(ValueError):
-    """The data set is not on this disk, or not in a form that can be used."""
-
-
 class Source(NamedTuple):
     """A data set: labels and sizes, and random access to the pixels."""
 

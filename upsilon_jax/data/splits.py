@@ -104,6 +104,7 @@ def make_splits(
         valid=_shuffled(valid, seed, "split/valid"),
         test=np.flatnonzero(np.isin(test_labels, test_ids)),
         classes=(*id_classes, *ood_classes),
+        num_classes=len(id_classes),
         seed=seed,
     )
 
@@ -149,6 +150,7 @@ def make_own_splits(
         valid=_shuffled(valid, seed, "split/valid"),
         test=np.arange(len(test_labels)),
         classes=tuple(class_names),
+        num_classes=len(class_names),
         seed=seed,
     )
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsilon_jax.data import images, records
-from upsilon_jax.data.source import DataNotPrepared, Source, keep_in_memory
+from upsilon_jax.data.source import Source, keep_in_memory
+from upsilon_jax.errors import DataNotPrepared
 
 ARRAY_RECORD_DIR = "array_record"  # beside the tfrecord data, inside the data_dir
 IMAGENET100_FILE = pathlib.Path(__file__).parent / "imagenet100.txt"

@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from upsilon_jax.config import ConfigDict, of_seed, validate
+from upsilon_jax.config.from_data import is_complete
 from upsilon_jax.data.splits import digest
 from upsilon_jax.inference import evaluate
 from upsilon_jax.native import CACHE
@@ -26,7 +27,7 @@ from upsilon_jax.training import passes
 from upsilon_jax.training.epoch import is_supervised, population, train_epoch
 from upsilon_jax.training.lockstep import Stepper, make_stepper
 from upsilon_jax.training.progress import Progress, Trainee
-from upsilon_jax.training.setup import Run, initial_state, is_complete, prepare
+from upsilon_jax.training.setup import Run, initial_state, prepare
 from upsilon_jax.types import PseudoLabels, TrainState
 from upsilon_jax.workdir import results
 from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest

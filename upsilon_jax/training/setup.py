@@ -11,18 +11,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from upsilon_jax import models
-from upsilon_jax.config import (
-    ConfigError,
-    Schedule,
-    build_method,
-    fill,
-    flatten,
-    make_schedule,
-)
-from upsilon_jax.config import suggestions as defaults
-from upsilon_jax.data.classes import resolve_classes
-from upsilon_jax.data.source import OWN_FIELDS, Source, load_source
-from upsilon_jax.data.splits import make_own_splits, make_splits, relabel
+from upsilon_jax.config import Schedule, build_method, make_schedule
+from upsilon_jax.config.from_data import choices, complete, draw_splits, open_source
+from upsilon_jax.data.source import Source
+from upsilon_jax.data.splits import relabel
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import Method
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training import feed
@@ -37,15 +30,6 @@ from upsilon_jax.types import Splits, TrainState
 
 # Purposes of the run's root key.
 METHOD_KEY, TRAIN_KEY, REFRESH_KEY = range(3)
-
-# Where the fields of `defaults.Defaults` stand in a config.
-_SECTIONS = {
-    "batch_size": "train",
-    "epochs": "train",
-    "pretrain_epochs": "train",
-    "num_clusters": "method",
-    "ood_threshold": "method",
-}
 
 
 class Run(NamedTuple):
@@ -87,8 +71,9 @@ def prepare(
         the same mesh its compiled functions and resident images.
     """
     source = sibling.source if sibling else open_source(config)
-    splits, num_classes = draw_splits(config, source)
-    asked, config = config, complete(config, source, splits, num_classes)
+    splits = draw_splits(config, source)
+    num_classes = splits.num_classes
+    asked, config = config, complete(config, source, splits)
     num_ood = len(splits.classes) - num_classes
     method = build_method(config, num_classes, num_ood, len(splits.unlabeled))
     if method.reads_hidden_labels and source.has_unlabeled:
@@ -149,107 +134,6 @@ def open_feed(
     if source.in_memory:
         return feed.resident(source, mesh, programs.gather)
     return feed.streamed(source, mesh, prefetch_bytes=config.data.prefetch_bytes)
-
-
-def open_source(config: ml_collections.ConfigDict) -> Source:
-    """The data set of a config."""
-    data = config.data
-    return load_source(
-        data.name,
-        data_dir=data.data_dir,
-        image_size=data.image_size,
-        in_memory={"auto": None, "resident": True, "stream": False}[data.residency],
-        **{field: data.get(field) for field in OWN_FIELDS.get(data.name, ())},
-    )
-
-
-def draw_splits(
-    config: ml_collections.ConfigDict, source: Source
-) -> tuple[Splits, int]:
-    """The split of a config, and C."""
-    data = config.data
-    if source.has_unlabeled:
-        splits = make_own_splits(
-            source.train_labels,
-            source.test_labels,
-            source.class_names,
-            labels_per_class=data.labels_per_class,
-            num_unlabeled=data.num_unlabeled,
-            valid_per_class=data.valid_per_class,
-            seed=config.seed,
-        )
-        return splits, len(splits.classes)
-    if not data.labels_per_class or data.mismatch is None:
-        raise ConfigError(
-            f"data.labels_per_class={data.labels_per_class} and data.mismatch="
-            f"{data.mismatch}: must be given, {source.name} has no unlabeled images of "
-            "its own and they are drawn from its classes"
-        )
-    id_classes, ood_classes = resolve_classes(
-        source.class_names, _spec(data.id_classes), _spec(data.ood_classes), config.seed
-    )
-    splits = make_splits(
-        source.train_labels,
-        source.test_labels,
-        source.class_names,
-        id_classes=id_classes,
-        ood_classes=ood_classes,
-        labels_per_class=data.labels_per_class,
-        num_unlabeled=data.num_unlabeled,
-        mismatch=data.mismatch,
-        valid_per_class=data.valid_per_class,
-        ood_imbalance=data.ood_imbalance,
-        seed=config.seed,
-    )
-    return splits, len(id_classes)
-
-
-def _spec(classes: tuple[str, ...]) -> str | tuple[str, ...]:
-    """A lone entry may be a rule such as "rest" or "random:6"."""
-    return classes[0] if len(classes) == 1 else classes
-
-
-def is_complete(config: ml_collections.ConfigDict) -> bool:
-    """Whether `complete` would find nothing to do; known without opening the data."""
-    flat = flatten(config)
-    left = [
-        k for k, section in _SECTIONS.items() if flat.get(f"{section}.{k}", 0) is None
-    ]
-    return config.data.name not in OWN_FIELDS and not left
-
-
-def complete(
-    config: ml_collections.ConfigDict, source: Source, splits: Splits, num_classes: int
-) -> ml_collections.ConfigDict:
-    """A valid copy in which what was left None is chosen from the data.
-
-    The same data give the same values, so a run that is resumed finds its own config.
-    """
-    suggested = defaults.suggest(
-        len(splits.labeled),
-        len(splits.unlabeled),
-        num_classes,
-        batch_size=config.train.batch_size,
-        epochs=config.train.epochs,
-    )
-    return fill(
-        config,
-        {f"data.{field}": value for field, value in source.chosen.items()}
-        | {f"{_SECTIONS[k]}.{k}": value for k, value in suggested._asdict().items()},
-    )
-
-
-def choices(
-    asked: ml_collections.ConfigDict, config: ml_collections.ConfigDict
-) -> tuple[str, ...]:
-    """A line with what `complete` has chosen, none if that is nothing."""
-    before = flatten(asked)
-    chosen = [f"{k}={v:g}" for k, v in flatten(config).items() if before[k] != v]
-    if not chosen:
-        return ()
-    return (
-        "chosen from the data (--config.FIELD=VALUE changes one): " + ", ".join(chosen),
-    )
 
 
 def build_model(

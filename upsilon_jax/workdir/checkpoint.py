@@ -21,9 +21,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-
-class WorkdirError(Exception):
-    """A workdir that cannot be used; the message is one line for its owner."""
+from upsilon_jax.errors import WorkdirError
 
 
 class Checkpoint(NamedTuple):

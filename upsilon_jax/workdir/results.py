@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from upsilon_jax.config import differences
-from upsilon_jax.workdir.checkpoint import WorkdirError
+from upsilon_jax.errors import WorkdirError
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
