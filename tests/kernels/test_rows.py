@@ -61,11 +61,11 @@ def test_softmax_and_masses(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("extra", [0, 3])
-def test_lead(shape, extra):
+def test_top_label(shape, extra):
     logits, *_ = draw(shape)
     logits[np.isinf(logits)] = -40
     num_labels = max(shape[1] - extra, 1)
-    found = confidence._lead(jnp.asarray(logits), jnp.int32(num_labels))
+    found = confidence._top_label(jnp.asarray(logits), jnp.int32(num_labels))
     label, own, other, rest = map(np.asarray, found)
     np.testing.assert_array_equal(label, logits[:, :num_labels].argmax(1))
     mine = np.arange(shape[1]) == label[:, None]
@@ -79,10 +79,10 @@ def test_lead(shape, extra):
         assert not rest.any()
 
 
-def test_lead_of_broken_and_tied_rows():
+def test_top_label_of_broken_and_tied_rows():
     logits = np.zeros((40, 20), np.float32)
     logits[3, 4], logits[17, 19], logits[39, 0] = np.nan, np.inf, -np.inf
-    label, _, _, rest = confidence._lead(jnp.asarray(logits), jnp.int32(20))
+    label, _, _, rest = confidence._top_label(jnp.asarray(logits), jnp.int32(20))
     broken = np.isin(np.arange(40), (3, 17, 39))
     np.testing.assert_array_equal(label, np.where(broken, -1, 0))
     np.testing.assert_array_equal(np.asarray(rest)[~broken], 19)
@@ -91,7 +91,7 @@ def test_lead_of_broken_and_tied_rows():
 def test_powers_of_two_are_exact_to_two_units_of_the_last_place():
     x = np.linspace(-126, 0, 100_000, dtype=np.float32)
     logits = np.stack([np.zeros_like(x), x * np.float32(np.log(2))], axis=1)
-    *_, rest = confidence._lead(jnp.asarray(np.tile(logits, (1, 2))), jnp.int32(4))
+    *_, rest = confidence._top_label(jnp.asarray(np.tile(logits, (1, 2))), jnp.int32(4))
     exact = 1 + 2 * np.exp(logits[:, 1].astype(np.float64))
     np.testing.assert_allclose(rest, exact, rtol=4e-7)
     # The product with 1 / log 2 rounds an exponent of 126 by 8e-6.
@@ -172,8 +172,8 @@ def test_every_device_works_on_its_own_rows(rows_over_8_devices):
         problem = samples.make_samples(logits, where, 0.5)
         potentials = jnp.asarray(g)
         q = samples.masses(problem, samples.exponents(problem), potentials)
-        lead = confidence._lead(logits, jnp.int32(20))
-        return samples.softmax(problem, potentials), lead, q
+        top_label = confidence._top_label(logits, jnp.int32(20))
+        return samples.softmax(problem, potentials), top_label, q
 
     compiled = jax.jit(run).lower(*args).compile()
     text = compiled.as_text()
@@ -187,10 +187,10 @@ def test_every_device_works_on_its_own_rows(rows_over_8_devices):
 
 def test_vmap():
     logits = np.stack([draw((37, 5))[0], draw((37, 5), 3.0)[0]])
-    lead = lambda x: confidence._lead(x, jnp.int32(4))
-    together = jax.vmap(lead)(jnp.asarray(logits))
+    top_label = lambda x: confidence._top_label(x, jnp.int32(4))
+    together = jax.vmap(top_label)(jnp.asarray(logits))
     for i, one in enumerate(logits):
-        for got, want in zip(together, lead(jnp.asarray(one)), strict=True):
+        for got, want in zip(together, top_label(jnp.asarray(one)), strict=True):
             np.testing.assert_array_equal(got[i], want)
 
 
@@ -215,4 +215,4 @@ def test_shorter_vectors(monkeypatch, option):
     assert native.available.__wrapped__("rows")
     for shape in SHAPES:
         test_softmax_and_masses(shape)
-        test_lead(shape, 3)
+        test_top_label(shape, 3)

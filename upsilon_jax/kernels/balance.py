@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
-from upsilon_jax.kernels.polish import cholesky, mass_error, polish
+from upsilon_jax.kernels.quasi_newton import cholesky, mass_error, quasi_newton
 from upsilon_jax.kernels.samples import (
     Samples,
     column_maxima,
@@ -25,7 +25,7 @@ from upsilon_jax.kernels.sinkhorn import check_problem
 _STRIDE = 16
 _LEAST_STRIDE = 4
 _ROWS_PER_CLUSTER = 8
-_MAX_PASSES = 60  # of Newton; `polish` takes up to 20, before and after
+_MAX_PASSES = 60  # of Newton; `quasi_newton` takes up to 20, before and after
 # Annealing: 1/ε starts where log P / ε spans 8 and grows by 8 whenever all clusters are
 # within 1 %, or, for the part, within 10 %: it is that far from the whole anyway. From
 # pass 40 on it grows in any case, so that the last passes are at the true ε.
@@ -103,7 +103,7 @@ def _balance(log_probs, where, epsilon, tolerance):
 
     def solve(carry):
         rounds, _, state = carry
-        g, error = polish(samples, target, state.best_g, state.pairs, tolerance)
+        g, error = quasi_newton(samples, target, state.best_g, state.pairs, tolerance)
         state = state._replace(best_g=g, best_error=error)
         # Left to Newton on all samples: those that the part did not stand for.
         again = (rounds == 0) & (state.best_error > tolerance)

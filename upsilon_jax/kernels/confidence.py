@@ -37,7 +37,7 @@ def id_confidence(logits: jax.Array, num_classes: int) -> Score:
     Returns:
       `rank` is the log-odds log(c / (1 - c)) = z_y - logsumexp_{k≠y} z_k.
     """
-    label, own, other, rest = _lead(logits, jnp.int32(num_classes))
+    label, own, other, rest = _top_label(logits, jnp.int32(num_classes))
     gap = own - other
     confidence = 1 / (1 + rest * jnp.exp(-gap))
     confidence = jnp.maximum(confidence, jnp.finfo(gap.dtype).tiny)  # it is never 0
@@ -57,7 +57,7 @@ def negative_entropy(logits: jax.Array, num_classes: int) -> Score:
       logits: [M, T].
       num_classes: unused, the label is the most probable of all T outputs.
     """
-    label, own, other, rest = _lead(logits, jnp.int32(logits.shape[1]))
+    label, own, other, rest = _top_label(logits, jnp.int32(logits.shape[1]))
     log_ratio = jnp.minimum(logits - other[:, None], 0)  # 0 for y: it adds nothing
     ratio = jnp.exp(log_ratio)
     mean_log = jnp.where(ratio > 0, ratio * log_ratio, 0).sum(axis=1) / rest
@@ -85,7 +85,7 @@ def margin(logits: jax.Array, num_classes: int) -> Score:
     """
     if logits.shape[1] < 2:
         raise ValueError(f"a margin needs at least 2 outputs, got {logits.shape}")
-    label, own, other, rest = _lead(logits, jnp.int32(logits.shape[1]))
+    label, own, other, rest = _top_label(logits, jnp.int32(logits.shape[1]))
     gap = own - other
     lead = -jnp.expm1(-gap)
     difference = lead / (1 + rest * jnp.exp(-gap))
@@ -131,7 +131,7 @@ def _score(label, value, rank):
     return Score(label, jnp.where(label < 0, jnp.nan, value), rank)
 
 
-def _plain_lead(logits, num_labels):
+def _plain_top_label(logits, num_labels):
     """[M] y < num_labels, -1 if a logit is not finite, and z_y, m and S."""
     is_label = jnp.arange(logits.shape[1])[None, :] < num_labels
     own, label, second = _top_two(jnp.where(is_label, logits, -jnp.inf))
@@ -143,7 +143,7 @@ def _plain_lead(logits, num_labels):
     return jnp.where(_finite(logits), label, -1), own, other, rest
 
 
-_lead = by_rows("rows_lead", _plain_lead, "m k, -> m, m, m, m")
+_top_label = by_rows("rows_top_label", _plain_top_label, "m k, -> m, m, m, m")
 
 
 def _top_two(x):

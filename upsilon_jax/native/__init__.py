@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).parent
 # Where compiled programs are kept, unless the user has chosen a place.
 CACHE = pathlib.Path("~/.cache/upsilon_jax/compiled").expanduser()
 FUNCTIONS = {
-    "rows": ("rows_exponents", "rows_lead", "rows_masses", "rows_softmax"),
+    "rows": ("rows_exponents", "rows_top_label", "rows_masses", "rows_softmax"),
     "winograd": ("winograd_convolve", "winograd_weight_gradient"),
 }
 # The machine's own vector instructions are most of the gain.

@@ -206,9 +206,9 @@ ffi::Error Softmax(ffi::ThreadPool pool, Matrix log_probs, Mask where, Scalar sh
 
 // Of every row of logits z the first largest y among the `num_labels` first columns, or
 // -1 if a z is not finite; z_y; m = max_{k≠y} z_k; Σ_{k≠y} exp(z_k - m).
-ffi::Error Lead(ffi::ThreadPool pool, Matrix logits, Integer num_labels,
-                ffi::Result<Labels> label, ffi::Result<Vector> own,
-                ffi::Result<Vector> other, ffi::Result<Vector> rest) {
+ffi::Error TopLabel(ffi::ThreadPool pool, Matrix logits, Integer num_labels,
+                    ffi::Result<Labels> label, ffi::Result<Vector> own,
+                    ffi::Result<Vector> other, ffi::Result<Vector> rest) {
   const int64_t rows = logits.dimensions()[0], columns = logits.dimensions()[1];
   const int64_t labels = num_labels.typed_data()[0];
   ForRows(pool, rows, columns, [&](int64_t, int64_t row, int64_t count, float* z) {
@@ -226,8 +226,8 @@ ffi::Error Lead(ffi::ThreadPool pool, Matrix logits, Integer num_labels,
     for (int64_t k = columns - 1; k >= 0; --k) {
       const Vec x = Load(z + k * kLanes);
       broken += 0 * x;  // NaN for ±inf and NaN
-      const IntVec leads = k < labels ? x == first : IntVec{};
-      y = leads ? int32_t(k) - IntVec{} : y;
+      const IntVec is_top = k < labels ? x == first : IntVec{};
+      y = is_top ? int32_t(k) - IntVec{} : y;
       sum += Exp2(Min(x - second, Vec{}) * kLog2E);
     }
     sum -= Exp2(Min(first - second, Vec{}) * kLog2E);  // a term of its own
@@ -271,7 +271,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rows_softmax, Softmax,
                                   .Arg<Scalar>()
                                   .Ret<Matrix>());
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(rows_lead, Lead,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(rows_top_label, TopLabel,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::ThreadPool>()
                                   .Arg<Matrix>()

@@ -17,7 +17,7 @@ _RADIUS = 8.0  # of a step
 _SHRINKAGE = 0.3
 
 
-class _Polish(NamedTuple):
+class _State(NamedTuple):
     steps: jax.Array  # [] int32
     inverse: jax.Array  # [K, K] of the Hessian in z, approximately
     slope: jax.Array  # [K] gradient in z
@@ -27,7 +27,7 @@ class _Polish(NamedTuple):
     best_error: jax.Array  # []
 
 
-def polish(
+def quasi_newton(
     samples: Samples,
     target: jax.Array,
     g: jax.Array,
@@ -60,31 +60,31 @@ def polish(
         slope = solve_triangular(lower, gradient, lower=True)
         return slope, mass_error(gradient, target)
 
-    def advance(polish):
-        step = -dot(polish.inverse, polish.slope)
+    def advance(state):
+        step = -dot(state.inverse, state.slope)
         move = solve_triangular(lower, step, trans=1, lower=True)
         scale = _RADIUS / jnp.maximum(jnp.abs(move).max(), _RADIUS)
-        u = polish.u + scale * move
+        u = state.u + scale * move
         slope, error = evaluate(u)
-        better = error < polish.best_error
-        return _Polish(
-            steps=polish.steps + 1,
-            inverse=_bfgs(polish.inverse, scale * step, slope - polish.slope),
+        better = error < state.best_error
+        return _State(
+            steps=state.steps + 1,
+            inverse=_bfgs(state.inverse, scale * step, slope - state.slope),
             slope=slope,
             u=u,
             error=error,
-            best_u=jnp.where(better, u, polish.best_u),
-            best_error=jnp.where(better, error, polish.best_error),
+            best_u=jnp.where(better, u, state.best_u),
+            best_error=jnp.where(better, error, state.best_error),
         )
 
-    def promising(polish):
-        falling = polish.error <= 2 * polish.best_error
-        more = polish.steps < _MAX_STEPS
-        return (polish.best_error > tolerance) & falling & more
+    def promising(state):
+        falling = state.error <= 2 * state.best_error
+        more = state.steps < _MAX_STEPS
+        return (state.best_error > tolerance) & falling & more
 
     zeros, eye = jnp.zeros_like(target), jnp.eye(target.size, dtype=target.dtype)
     slope, error = evaluate(zeros)
-    start = _Polish(0, eye, slope, zeros, error, zeros, error)
+    start = _State(0, eye, slope, zeros, error, zeros, error)
     end = jax.lax.while_loop(promising, advance, start)
     return g + end.best_u, end.best_error
 

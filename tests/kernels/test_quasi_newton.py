@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tests.kernels import transport
-from upsilon_jax.kernels import balance, polish, samples
+from upsilon_jax.kernels import balance, quasi_newton, samples
 
 M, K, EPSILON = 500, 6, 0.05
 
@@ -15,7 +15,7 @@ def test_ends_at_the_solution_with_a_hessian_of_few_samples(x64):
     p = samples.softmax(problem, jnp.zeros(K))[::5]
     target = jnp.full(K, 1 / K)
     pairs = p.T @ p / len(p)
-    g, error = polish.polish(problem, target, jnp.zeros(K), pairs, 1e-11)
+    g, error = quasi_newton.quasi_newton(problem, target, jnp.zeros(K), pairs, 1e-11)
     assert error <= 1e-11
     q = samples.softmax(problem, g, weight=1 / M)
     np.testing.assert_allclose(q.sum(0), target, atol=1e-11)
@@ -25,14 +25,14 @@ def test_ends_at_the_solution_with_a_hessian_of_few_samples(x64):
 def test_cholesky_of_the_hessian(x64):
     p = np.random.default_rng(0).dirichlet(np.ones(K), 50)
     pairs = p.T @ p / len(p)
-    lower = np.asarray(polish.cholesky(jnp.asarray(pairs)))
+    lower = np.asarray(quasi_newton.cholesky(jnp.asarray(pairs)))
     expected = np.diag(pairs.sum(1)) - pairs + 1 / K**2
     np.testing.assert_allclose(lower @ lower.T, expected, atol=1e-14)
 
 
 def test_a_hessian_that_is_none_gives_the_step_of_sinkhorn():
     for pairs in (np.full((K, K), np.nan), np.diag(np.full(K, -1.0)) + 1):
-        lower = np.asarray(polish.cholesky(jnp.asarray(-pairs, jnp.float32)))
+        lower = np.asarray(quasi_newton.cholesky(jnp.asarray(-pairs, jnp.float32)))
         assert np.isfinite(lower).all()
-    lower = polish.cholesky(jnp.full((K, K), jnp.nan))
+    lower = quasi_newton.cholesky(jnp.full((K, K), jnp.nan))
     np.testing.assert_allclose(lower @ lower.T, np.eye(K) / K, rtol=1e-6)
