@@ -38,7 +38,7 @@ def _convolve(x, kernel, stride=1):
 
 def _suits(x, kernel):
     *size, inputs, outputs = kernel.shape
-    whole = inputs % _LANES == 0 and outputs % _LANES == 0
+    whole = all(n > 0 and n % _LANES == 0 for n in (inputs, outputs))
     return x.dtype == kernel.dtype == jnp.float32 and size == [3, 3] and whole
 
 

@@ -145,6 +145,9 @@ Vec Exponentials(const float* x, const Potentials& potentials, int64_t columns,
 ffi::Error Exponents(ffi::ThreadPool pool, Matrix log_probs, Mask where,
                      Scalar sharpness, ffi::Result<Matrix> exponents) {
   const int64_t rows = log_probs.dimensions()[0], columns = log_probs.dimensions()[1];
+  REQUIRE(HasShape(where, {rows}), "rows_exponents: `where` must be [M]");
+  REQUIRE(HasShape(*exponents, {rows, columns}),
+          "rows_exponents: the result must be [M, K]");
   ForRows(pool, rows, columns, [&](int64_t, int64_t row, int64_t count, float* x) {
     RelativeExponents(log_probs.typed_data() + row * columns, where.typed_data() + row,
                       count, columns, sharpness.typed_data()[0], x);
@@ -160,6 +163,8 @@ ffi::Error Exponents(ffi::ThreadPool pool, Matrix log_probs, Mask where,
 ffi::Error Masses(ffi::ThreadPool pool, Matrix exponents, Mask, Scalar, Vector g,
                   ffi::Result<Vector> masses) {
   const int64_t rows = exponents.dimensions()[0], columns = exponents.dimensions()[1];
+  REQUIRE(HasShape(g, {columns}), "rows_masses: g must be [K]");
+  REQUIRE(HasShape(*masses, {columns}), "rows_masses: the result must be [K]");
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
   const Potentials potentials(g);
   std::vector<Vec> sums(blocks * columns);
@@ -190,6 +195,9 @@ ffi::Error Masses(ffi::ThreadPool pool, Matrix exponents, Mask, Scalar, Vector g
 ffi::Error Softmax(ffi::ThreadPool pool, Matrix log_probs, Mask where, Scalar sharpness,
                    Vector g, Scalar weight, ffi::Result<Matrix> plan) {
   const int64_t rows = log_probs.dimensions()[0], columns = log_probs.dimensions()[1];
+  REQUIRE(HasShape(where, {rows}), "rows_softmax: `where` must be [M]");
+  REQUIRE(HasShape(g, {columns}), "rows_softmax: g must be [K]");
+  REQUIRE(HasShape(*plan, {rows, columns}), "rows_softmax: the result must be [M, K]");
   const Potentials potentials(g);
   ForRows(pool, rows, columns, [&](int64_t, int64_t row, int64_t count, float* x) {
     RelativeExponents(log_probs.typed_data() + row * columns, where.typed_data() + row,
@@ -211,6 +219,11 @@ ffi::Error TopLabel(ffi::ThreadPool pool, Matrix logits, Integer num_labels,
                     ffi::Result<Vector> other, ffi::Result<Vector> rest) {
   const int64_t rows = logits.dimensions()[0], columns = logits.dimensions()[1];
   const int64_t labels = num_labels.typed_data()[0];
+  REQUIRE(1 <= labels && labels <= columns,
+          "rows_top_label: the number of labels must be in [1, K]");
+  REQUIRE(HasShape(*label, {rows}) && HasShape(*own, {rows}) &&
+              HasShape(*other, {rows}) && HasShape(*rest, {rows}),
+          "rows_top_label: the results must be [M]");
   ForRows(pool, rows, columns, [&](int64_t, int64_t row, int64_t count, float* z) {
     Transpose(logits.typed_data() + row * columns, count, columns, 0, z);
     Vec first = Broadcast(-kInfinity), second = first, broken = {}, sum = {};

@@ -1,12 +1,14 @@
-// What the functions of this folder share: vectors of floats, and work for all cores.
+// What the functions of this folder share: vectors of floats, checks of their arguments,
+// and work for all cores.
 
-#ifndef UPSILON_JAX_KERNELS_NATIVE_VECTORS_H_
-#define UPSILON_JAX_KERNELS_NATIVE_VECTORS_H_
+#ifndef UPSILON_JAX_NATIVE_VECTORS_H_
+#define UPSILON_JAX_NATIVE_VECTORS_H_
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <thread>
 
@@ -27,6 +29,17 @@ typedef float VecInMemory __attribute__((vector_size(4 * kLanes), aligned(4), ma
 
 inline Vec Load(const float* p) { return *reinterpret_cast<const VecInMemory*>(p); }
 inline void Store(float* p, Vec v) { *reinterpret_cast<VecInMemory*>(p) = v; }
+
+// Ends a handler with an error unless the condition holds. XLA checks types and ranks
+// before a handler is called, but not whether the sizes belong together.
+#define REQUIRE(condition, message) \
+  if (!(condition)) return xla::ffi::Error::InvalidArgument(message)
+
+template <typename Buffer>
+bool HasShape(Buffer&& buffer, std::initializer_list<int64_t> shape) {
+  const auto found = buffer.dimensions();
+  return std::equal(found.begin(), found.end(), shape.begin(), shape.end());
+}
 
 // Runs task(0) … task(count - 1) on the threads of XLA. The caller works too, so that
 // it never waits for a task that no thread is free to begin. Callers that work at the same
@@ -55,4 +68,4 @@ inline void ParallelFor(xla::ffi::ThreadPool& pool, int64_t count,
   }
 }
 
-#endif  // UPSILON_JAX_KERNELS_NATIVE_VECTORS_H_
+#endif  // UPSILON_JAX_NATIVE_VECTORS_H_

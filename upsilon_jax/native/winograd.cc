@@ -220,10 +220,21 @@ int64_t BlockSize(int64_t channels) {
   return std::max<int64_t>(kRows, kCacheFloats / (kPoints * channels) / kRows * kRows);
 }
 
+// BlockSize divides by it, and registers are loaded whole.
+bool WholeRegisters(int64_t channels) { return channels > 0 && channels % kLanes == 0; }
+
 ffi::Error Convolve(ffi::ThreadPool pool, Images x, Weights weights,
                     ffi::Result<Images> y) {
   const Tiles tiles = TilesOf(x);
   const int64_t in = weights.dimensions()[2], out = weights.dimensions()[3];
+  REQUIRE(HasShape(weights, {3, 3, in, out}),
+          "winograd_convolve: the weights must be [3, 3, in, out]");
+  REQUIRE(WholeRegisters(in) && WholeRegisters(out),
+          "winograd_convolve: the numbers of channels must be multiples of a register");
+  REQUIRE(HasShape(x, {tiles.images, tiles.height, tiles.width, in}),
+          "winograd_convolve: images and weights differ in their channels");
+  REQUIRE(HasShape(*y, {tiles.images, tiles.height, tiles.width, out}),
+          "winograd_convolve: the result must be [N, H, W, out]");
   std::vector<float> u(kPoints * in * out);
   TransformWeights(weights.typed_data(), in * out, u.data());
   const int64_t block = BlockSize(in + out);
@@ -257,6 +268,13 @@ ffi::Error WeightGradient(ffi::ThreadPool pool, Images x, Images dy,
                           ffi::Result<Weights> gradient) {
   const Tiles tiles = TilesOf(x);
   const int64_t in = x.dimensions()[3], out = dy.dimensions()[3];
+  REQUIRE(WholeRegisters(in) && WholeRegisters(out),
+          "winograd_weight_gradient: the numbers of channels must be multiples of a "
+          "register");
+  REQUIRE(HasShape(dy, {tiles.images, tiles.height, tiles.width, out}),
+          "winograd_weight_gradient: the images and their gradients differ in size");
+  REQUIRE(HasShape(*gradient, {3, 3, in, out}),
+          "winograd_weight_gradient: the result must be [3, 3, in, out]");
   const int64_t size = kPoints * in * out;
   const int64_t block = BlockSize(in + out);
   const int64_t blocks = (tiles.count + block - 1) / block;
