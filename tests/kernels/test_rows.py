@@ -16,6 +16,7 @@ from upsilon_jax.kernels import (
     samples,
     sinkhorn,
 )
+from upsilon_jax.native import libraries
 
 # Rows and columns: whole vectors and parts of one, more than a block of rows, fewer
 # columns than a vector has lanes, one, and no row at all.
@@ -209,10 +210,10 @@ def test_selections_may_stand_inside_a_loss(name):
 @pytest.mark.parametrize("option", ["-mno-avx512f", "-mno-avx"])
 def test_shorter_vectors(monkeypatch, option):
     """As on older processors."""
-    monkeypatch.setattr(native, "OPTIONS", (*native.OPTIONS, option))
+    monkeypatch.setattr(libraries, "OPTIONS", (*libraries.OPTIONS, option))
     monkeypatch.setattr(native, "target", lambda function: f"{option}{function}")
     monkeypatch.setattr(rows, "target", native.target)
-    assert native.available.__wrapped__("rows")
+    assert native._register("rows")
     for shape in SHAPES:
         test_softmax_and_masses(shape)
         test_top_label(shape, 3)

@@ -1,56 +1,66 @@
 """C++ functions that XLA:CPU calls, compiled on the machine they run on.
 
 XLA:CPU has no fast convolution and takes several passes over memory where one would do;
-what is here makes up for that, and is never needed: without a C++ compiler all runs as
-well, only slower.
+what is here makes up for that, and is never needed: without it all runs as well, only
+slower and rounded differently.
+
+    python -m upsilon_jax.native    compiles it ahead of time
+    UPSILON_NATIVE=0                turns it off
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
-import hashlib
 import logging
 import os
-import pathlib
-import shutil
-import subprocess
-import tempfile
+import threading
 
 import jax
-import jaxlib
 
-HERE = pathlib.Path(__file__).parent
-# Where compiled programs are kept, unless the user has chosen a place.
-CACHE = pathlib.Path("~/.cache/upsilon_jax/compiled").expanduser()
+from upsilon_jax.errors import UserError
+from upsilon_jax.native.libraries import NotBuilt, build
+
 FUNCTIONS = {
-    "rows": ("rows_exponents", "rows_top_label", "rows_masses", "rows_softmax"),
+    "rows": ("rows_exponents", "rows_masses", "rows_softmax", "rows_top_label"),
     "winograd": ("winograd_convolve", "winograd_weight_gradient"),
 }
-# The machine's own vector instructions are most of the gain.
-OPTIONS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
+SWITCH = "UPSILON_NATIVE"
+
+_lock = threading.Lock()  # seeds that train together trace in threads of their own
+_registered: dict[str, bool] = {}  # what is known of a library; none is tried twice
+_used: set[str] = set()
 
 
-@functools.cache
 def available(name: str) -> bool:
-    """Whether `jax.ffi.ffi_call` can call the functions of NAME.cc on this machine.
+    """Whether `jax.ffi.ffi_call` can call the functions of NAME.cc; asked before it is.
 
-    The first call ever compiles the file, in some seconds. It is kept in the directory
-    of compiled programs (`compilation.enable_cache`), or else in `CACHE`.
+    The first call ever compiles the file, in some seconds. Where that fails, a warning
+    says so once, and the answer stays the same in this process.
     """
-    if jax.default_backend() != "cpu":
+    if not switched_on() or jax.default_backend() != "cpu":
         return False
-    try:
-        library = _build(HERE / f"{name}.cc")
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = (getattr(error, "stderr", None) or str(error)).strip()
-        logging.getLogger(__name__).info("%s.cc is not used: %s", name, reason)
-        return False
-    for function in FUNCTIONS[name]:
-        capsule = jax.ffi.pycapsule(getattr(library, function))
-        jax.ffi.register_ffi_target(target(function), capsule, platform="cpu")
-    return True
+    with _lock:
+        if name not in _registered:
+            _registered[name] = _register(name)
+        if _registered[name]:
+            _used.add(name)
+        return _registered[name]
+
+
+def in_use() -> bool:
+    """Whether a program that was traced in this process calls C++ code.
+
+    It changes the last digits of results, so they record it.
+    """
+    return bool(_used)
+
+
+def switched_on() -> bool:
+    """Whether UPSILON_NATIVE lets the code be used; programs traced before keep it."""
+    value = os.environ.get(SWITCH, "")
+    if value not in ("", "0", "1"):
+        raise UserError(f"{SWITCH} must be 0 (off) or 1 (on), got {value!r}")
+    return value != "0"
 
 
 def target(function: str) -> str:
@@ -58,47 +68,25 @@ def target(function: str) -> str:
     return f"upsilon_jax.{function}"
 
 
-def _build(source: pathlib.Path) -> ctypes.CDLL:
-    """Compiles, or finds, the library of a source file, and loads it."""
-    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
-    if not compiler:
-        raise OSError("no C++ compiler found")
-    command = (*compiler.split(), *OPTIONS, f"-I{jax.ffi.include_dir()}")
-    library = _directory() / f"{source.stem}-{_digest(source, command)}.so"
-    if library.exists():
-        return ctypes.CDLL(os.fspath(library))
-    with tempfile.TemporaryDirectory() as scratch:
-        fresh = pathlib.Path(scratch, library.name)
-        _run(*command, os.fspath(source), "-o", os.fspath(fresh))
-        # Loaded from where no other process changes it, and nothing need be kept.
-        loaded = ctypes.CDLL(os.fspath(fresh))
-        with contextlib.suppress(OSError):
-            _keep(fresh, library)
-    return loaded
+def _register(name: str) -> bool:
+    """Makes the functions of NAME.cc known to XLA, if they can be compiled."""
+    try:
+        library = build(name).library
+    except NotBuilt as error:
+        _warn(error.line)
+        return False
+    for function in FUNCTIONS[name]:
+        capsule = jax.ffi.pycapsule(getattr(library, function))
+        jax.ffi.register_ffi_target(target(function), capsule, platform="cpu")
+    return True
 
 
-def _directory():
-    chosen = jax.config.jax_compilation_cache_dir
-    local = chosen and "://" not in chosen  # a bucket cannot be loaded from
-    return pathlib.Path(chosen) if local else CACHE
-
-
-def _keep(fresh, library):
-    """Copies a file; another process may be doing the same: whole files only."""
-    library.parent.mkdir(parents=True, exist_ok=True)
-    beside = library.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(fresh, beside)
-    beside.replace(library)
-
-
-def _digest(source, command):
-    """Of all that the library depends on; the macros tell compiler and processor."""
-    texts = [path.read_text("utf-8") for path in (source, *sorted(HERE.glob("*.h")))]
-    macros = _run(*command, "-x", "c++", "-E", "-dM", os.devnull)
-    text = "\0".join((*texts, macros, jaxlib.__version__, *command))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _run(*command):
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return done.stdout
+@functools.cache
+def _warn(reason: str) -> None:
+    """Once for a reason, which both libraries may have in common."""
+    logging.getLogger(__name__).warning(
+        "upsilon_jax's C++ code is left off: slower, and rounded differently "
+        "(%s=0 hides this line). %s",
+        SWITCH,
+        reason,
+    )

@@ -17,10 +17,10 @@ from upsilon_jax.config import ConfigDict, of_seed, validate
 from upsilon_jax.config.from_data import is_complete
 from upsilon_jax.data.splits import digest
 from upsilon_jax.inference import evaluate
-from upsilon_jax.native import CACHE
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.runtime import sharding
 from upsilon_jax.runtime.compilation import enable_cache
+from upsilon_jax.runtime.folders import user_cache
 from upsilon_jax.runtime.interrupts import Interrupted, Interrupts
 from upsilon_jax.runtime.memory import keep_freed
 from upsilon_jax.training import passes
@@ -141,7 +141,7 @@ def _find_or_prepare(
         return result
     # The second start then takes seconds.
     if not jax.config.jax_compilation_cache_dir:  # unless the user has chosen one
-        enable_cache(CACHE)
+        enable_cache(user_cache("compiled"))
     run = prepare(config, mesh=mesh, sibling=sibling)
     # What was left open is now chosen from the data.
     return known(run.config) or run

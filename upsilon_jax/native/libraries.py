@@ -1,0 +1,188 @@
+"""Compiles the C++ files, and keeps and loads their libraries.
+
+A library is kept in a folder that only the user can write to, as NAME-KEY-DIGEST.so:
+the key is of all that it was compiled from, the digest of its bytes. One that was cut
+short or changed is thereby seen before it is loaded, where it could end the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import pathlib
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from typing import NamedTuple
+
+import jax
+import jaxlib
+
+from upsilon_jax.runtime.folders import user_cache
+
+HERE = pathlib.Path(__file__).parent
+# The machine's own vector instructions are most of the gain. They are why a library is
+# never part of a wheel: on another processor it would end the process.
+OPTIONS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
+TIME_LIMIT = 120.0  # seconds for a run of the compiler
+
+
+class NotBuilt(Exception):
+    """Why there is no library; of a compiler's complaints, all lines."""
+
+    @property
+    def line(self) -> str:
+        """The one line that says most."""
+        lines = str(self).splitlines()
+        return next((line for line in lines if "error" in line), lines[0])
+
+
+class Built(NamedTuple):
+    """A library that is loaded."""
+
+    library: ctypes.CDLL
+    path: pathlib.Path | None  # None if it could not be kept
+    seconds: float  # that compiling took, 0 if it was found
+
+
+def build(name: str) -> Built:
+    """Loads the library of NAME.cc, and compiles it first where none can be loaded."""
+    if os.name != "posix":
+        raise NotBuilt("it is written for Linux and macOS")
+    try:
+        folder = private_folder()
+        command = (*_compiler(), *OPTIONS, f"-I{jax.ffi.include_dir()}")
+        prefix = f"{name}-{_key(name, command)}"
+        found = _find(folder, prefix) if folder else None
+        return found or _compile(name, command, folder, prefix)
+    except OSError as error:
+        raise NotBuilt(str(error)) from error
+
+
+def private_folder() -> pathlib.Path | None:
+    """The folder of libraries, made if need be; None if that cannot be.
+
+    Who can write to it can run code in this process: it must be the user's alone, and a
+    NotBuilt is raised if it is not.
+    """
+    try:
+        folder = user_cache("native")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        return None
+    _check_private(folder)
+    return folder
+
+
+def _check_private(path: pathlib.Path) -> None:
+    """Of a link, both it and what it leads to must be the user's."""
+    link, status = path.lstat(), path.stat()
+    if {link.st_uid, status.st_uid} != {os.geteuid()}:
+        raise NotBuilt(f"{path} belongs to another user")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NotBuilt(f"others can write to {path}; delete it, or chmod go-w it")
+
+
+def _compiler() -> list[str]:
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+    if not compiler:
+        raise NotBuilt("no C++ compiler found: install g++, or name one by CXX")
+    return compiler.split()
+
+
+def _key(name: str, command: tuple[str, ...]) -> str:
+    """Of all that the library depends on; the macros tell compiler and processor."""
+    sources = (HERE / f"{name}.cc", *sorted(HERE.glob("*.h")))
+    texts = (source.read_text("utf-8") for source in sources)
+    text = "\0".join((*texts, _macros(command), jaxlib.__version__, *command))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _macros(command: tuple[str, ...]) -> str:
+    return _run(*command, "-x", "c++", "-E", "-dM", os.devnull)
+
+
+def _find(folder: pathlib.Path, prefix: str) -> Built | None:
+    """A library that is kept and loads; those that do not are deleted."""
+    for path in sorted(folder.glob(f"{prefix}-*.so")):
+        with contextlib.suppress(OSError):  # it is for another system, perhaps
+            _check_private(path)
+            if path.name == _library_name(prefix, path):
+                return Built(ctypes.CDLL(os.fspath(path)), path, 0.0)
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return None
+
+
+def _library_name(prefix: str, path: pathlib.Path) -> str:
+    return f"{prefix}-{hashlib.sha256(path.read_bytes()).hexdigest()[:32]}.so"
+
+
+def _compile(
+    name: str, command: tuple[str, ...], folder: pathlib.Path | None, prefix: str
+) -> Built:
+    _give_notice()
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        fresh = pathlib.Path(scratch, f"{name}.so")
+        _run(*command, os.fspath(HERE / f"{name}.cc"), "-o", os.fspath(fresh))
+        kept = _keep(fresh, folder / _library_name(prefix, fresh)) if folder else None
+        library = ctypes.CDLL(os.fspath(kept or fresh))
+    return Built(library, kept, time.monotonic() - start)
+
+
+@functools.cache
+def _give_notice() -> None:
+    """Once in a process. A warning, since the commands show nothing less."""
+    logging.getLogger(__name__).warning(
+        "compiling upsilon_jax's C++ code for this CPU (once; UPSILON_NATIVE=0 turns "
+        "it off)"
+    )
+
+
+def _keep(fresh: pathlib.Path, path: pathlib.Path) -> pathlib.Path | None:
+    """Copies a file, whole or not at all: other processes may do the same."""
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent) as beside:
+            copy = pathlib.Path(beside, path.name)
+            shutil.copyfile(fresh, copy)
+            copy.chmod(0o600)
+            return copy.replace(path)
+    except OSError:  # the disk is full, or read-only
+        return None
+
+
+def _run(*command: str) -> str:
+    """What a command prints; a NotBuilt if it fails, or exceeds the time limit."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=TIME_LIMIT)
+        except BaseException as error:
+            # A compiler starts others, which would go on.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise NotBuilt(
+                    f"{command[0]} took longer than {TIME_LIMIT:g} s"
+                ) from error
+            raise
+    if process.returncode:
+        raise NotBuilt(errors.strip() or f"{command[0]} failed without a word")
+    return output
