@@ -25,8 +25,8 @@ DISTRIBUTED = flags.DEFINE_bool(
 def main() -> None:
     """Trains, and says how it went."""
     # After the flags are parsed: a mistyped flag should not wait for these imports.
-    from upsilon_jax.training import loop
-    from upsilon_jax.workdir.results import summary
+    import upsilon_jax
+    from upsilon_jax.workdir.summary import summary
 
     if DISTRIBUTED.value:
         import jax
@@ -36,7 +36,7 @@ def main() -> None:
     workdir = pathlib.Path(
         WORKDIR.value or pathlib.Path("runs") / commandline.run_name(config)
     )
-    result = loop.train(config, workdir, override_config=OVERRIDE.value)
+    result = upsilon_jax.train(config, workdir, override_config=OVERRIDE.value)
     print(summary(result, workdir))
 
 

@@ -19,12 +19,13 @@ from configs import cifar10
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule
 from upsilon_jax.config.from_data import draw_splits
-from upsilon_jax.data.source import Source, in_memory_reader, load_source
-from upsilon_jax.data.streams import Pipeline
+from upsilon_jax.data.samplers import draw_epoch
+from upsilon_jax.data.source import load_source
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training import feed
+from upsilon_jax.training.programs import make_programs
 from upsilon_jax.training.setup import build_model, build_optimizer
-from upsilon_jax.training.step import Pixels, init_state, make_programs
+from upsilon_jax.training.step import Pixels, init_state
 
 LIMIT = 1.10  # the step with its input may take this much of the step without
 # Half the paper's network and half its batch: the input has less time to hide in.
@@ -68,41 +69,44 @@ def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
     )
     state = sharding.replicate(state, mesh)
 
-    def pipeline(read) -> Pipeline:
-        return Pipeline(
-            splits.labeled,
-            np.zeros(len(splits.labeled), np.int32),
-            splits.unlabeled,
-            batch_size=BATCH_SIZE,
-            unlabeled_batch_size=BATCH_SIZE,
-            epoch=0,
-            steps_per_epoch=steps,
-            seed=0,
-            read=read,
-            image_shape=streamed.image_shape,
-        )
+    draws = draw_epoch(
+        splits.labeled,
+        np.zeros(len(splits.labeled), np.int32),
+        splits.unlabeled,
+        np.arange(len(splits.unlabeled)),
+        batch_size=BATCH_SIZE,
+        epoch=0,
+        steps_per_epoch=steps,
+        seed=0,
+    )
 
     def run(batches) -> None:
         nonlocal state
-        for batch in batches:
-            state, _ = programs.semi_supervised(state, batch, key)
+        for batch, count in batches:
+            state, _ = programs.semi_supervised(state, batch, count, key)
         jax.block_until_ready(state)
 
     def with_input(images: feed.Feed) -> Callable[[], None]:
         def epoch() -> None:  # from opening to closing: no read is left uncounted
-            with pipeline(images.read) as hosts:
-                run(map(images.batch, hosts))
+            with images.batches(draws) as batches:
+                run(batches)
 
         return epoch
 
+    used = {"train": np.sort(np.concatenate([splits.labeled, splits.unlabeled]))}
     feeds = {
-        "resident": feed.resident(in_memory(streamed), mesh, programs.gather),
+        "resident": feed.resident(
+            streamed, used, mesh, programs.gather, steps_per_call=1
+        ),
         "streamed": feed.streamed(
-            streamed, mesh, prefetch_bytes=config.data.prefetch_bytes
+            streamed,
+            mesh,
+            steps_per_call=1,
+            prefetch_bytes=config.data.prefetch_bytes,
         ),
     }
-    with pipeline(None) as hosts:
-        fixed = feeds["resident"].batch(next(hosts))
+    with feeds["resident"].batches(draws) as batches:
+        fixed = next(batches)
     cases = {"fixed": lambda: run([fixed] * steps)}
     cases |= {name: with_input(images) for name, images in feeds.items()}
     seconds = _best_of_turns(cases, rounds)
@@ -110,13 +114,6 @@ def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
         **{name: seconds[name] / seconds["fixed"] for name in feeds},
         **{f"{name}_seconds": spent / steps for name, spent in seconds.items()},
     }
-
-
-def in_memory(source: Source) -> Source:
-    """The same data set with its train images decoded; no test image is needed."""
-    train = source.read("train", np.arange(len(source.train_labels)))
-    read = in_memory_reader(train, train[:1])
-    return source._replace(read=read, test_labels=source.test_labels[:1])
 
 
 def _best_of_turns(

@@ -76,14 +76,14 @@ def _mapped_step(scale: Scale) -> Result:
 def _mapped(net: Net) -> Callable[[], np.ndarray]:
     problem = make_problem(net, "none")
     step = problem.programs.semi_supervised.__wrapped__
-    program = jit(jax.vmap(step, in_axes=(0, 0, None)), donate_argnums=0)
+    program = jit(jax.vmap(step, in_axes=(0, 0, None, None)), donate_argnums=0)
     twice = lambda tree: jax.tree.map(lambda x: jnp.stack([x, x]), tree)
     state, batch = twice(problem.state()), twice(problem.batch)
     key = jax.random.key(0)
 
     def call() -> np.ndarray:
         nonlocal state
-        state, metrics = program(state, batch, key)
+        state, metrics = program(state, batch, 1, key)
         return np.asarray(metrics["loss"])
 
     return call

@@ -89,7 +89,7 @@ def first_step(cache: str, depth: int, width: int) -> float:
     import numpy as np
 
     from configs import digits
-    from upsilon_jax.data.streams import HostBatch
+    from upsilon_jax.data.samplers import Draws
     from upsilon_jax.runtime.compilation import enable_cache
     from upsilon_jax.training.setup import initial_state, prepare
 
@@ -101,13 +101,15 @@ def first_step(cache: str, depth: int, width: int) -> float:
     size = config.train.batch_size
     index = np.arange(size, dtype=np.int32)
     labeled = np.resize(run.splits.labeled, size)
-    host = HostBatch(
-        labeled=labeled,
-        label=run.train_classes[labeled].astype(np.int32),
-        unlabeled=run.splits.unlabeled[index],
-        index=index,
+    draws = Draws(
+        labeled=labeled[None],
+        label=run.train_classes[labeled].astype(np.int32)[None],
+        unlabeled=run.splits.unlabeled[index][None],
+        index=index[None],
     )
-    _, metrics = run.programs.semi_supervised(state, run.feed.batch(host), run.key)
+    with run.feed.batches(draws) as batches:
+        batch, count = next(batches)
+    _, metrics = run.programs.semi_supervised(state, batch, count, run.key)
     return float(metrics["loss"])
 
 

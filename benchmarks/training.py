@@ -14,16 +14,15 @@ from benchmarks.results import Result, compare
 from benchmarks.scales import Net, Scale
 from benchmarks.timing import alternate
 from upsilon_jax import models
-from upsilon_jax.inference import evaluate
+from upsilon_jax.inference.predict import predict_all
 from upsilon_jax.methods import METHODS, Method
 from upsilon_jax.runtime import sharding
+from upsilon_jax.training.programs import Programs, make_programs
 from upsilon_jax.training.step import (
     Pixels,
-    Programs,
     RawBatch,
     init_state,
     make_optimizer,
-    make_programs,
     make_train_step,
 )
 from upsilon_jax.types import PseudoLabels
@@ -118,7 +117,9 @@ class Step:
 
 def our_step(problem: Problem) -> Step:
     """The step that the loop runs."""
-    return Step(problem.programs.semi_supervised, problem.state(), problem.batch)
+    program = problem.programs.semi_supervised
+    one = lambda state, batch, key: program(state, batch, 1, key)
+    return Step(one, problem.state(), problem.batch)
 
 
 def torch_net_of(problem: Problem) -> Any:
@@ -224,7 +225,7 @@ def predict_against_torch(scale: Scale) -> list[Result]:
             for index in order
         )
         weights = problem.params, problem.stats
-        outputs = evaluate.predict_all(programs.predict, *weights, chunks, problem.mesh)
+        outputs = predict_all(programs.predict, *weights, chunks, problem.mesh)
         return outputs["logits"]
 
     calls = {

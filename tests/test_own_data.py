@@ -14,6 +14,7 @@ from upsilon_jax.data import load_source
 from upsilon_jax.errors import ConfigError, DataNotPrepared, WorkdirError
 from upsilon_jax.training import loop
 from upsilon_jax.training.setup import prepare
+from upsilon_jax.workdir.summary import summary as summary_of
 
 ROOT = pathlib.Path(__file__).parent.parent
 CLASSES = ("across", "down", "slanted")  # of six patterns; the other three are foreign
@@ -114,7 +115,7 @@ def test_metrics_that_need_the_truth_are_absent(trained):
     assert result["history"][-1]["num_selected"] > 0
     for entry in result["history"]:
         assert not NEED_TRUTH & entry.keys()
-    assert "pseudo-labels" in (summary := loop.results.summary(result, workdir))
+    assert "pseudo-labels" in (summary := summary_of(result, workdir))
     assert "OOD" not in summary
     assert (workdir / "curves.png").stat().st_size > 10_000
 
@@ -143,7 +144,7 @@ def test_skipped_files_are_counted_and_listed_in_the_workdir(trained, photos):
 
 def test_the_same_command_again_returns_the_result(trained, photos, monkeypatch):
     workdir, result, _ = trained
-    monkeypatch.setattr(loop, "_start", None)  # would fail if called
+    monkeypatch.setattr(loop, "_opened", None)  # would fail if called
     assert upsilon_jax.train(folder_config(photos), workdir) == result
     changed = folder_config(photos, **{"train.batch_size": 8})
     with pytest.raises(WorkdirError, match="train.batch_size: 16 → 8"):
@@ -152,10 +153,10 @@ def test_the_same_command_again_returns_the_result(trained, photos, monkeypatch)
 
 @pytest.mark.slow
 def test_an_interrupted_run_on_a_folder_goes_on(photos, tmp_path, monkeypatch, trained):
-    def stop(trainee, *rest, original=loop._finish_epoch):
-        if len(trainee.progress.history) == 2:
+    def stop(run, progress, *rest, original=loop._finish_epoch):
+        if progress.epoch == 2:
             raise KeyboardInterrupt
-        original(trainee, *rest)
+        original(run, progress, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "_finish_epoch", stop)

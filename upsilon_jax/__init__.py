@@ -26,7 +26,7 @@ __all__ = [
 def __getattr__(name: str):
     # Lazily: the kernels must not cost an import of flax, orbax and clu.
     if name == "train":
-        from upsilon_jax.training.loop import train
+        from upsilon_jax.training.seeds import train
 
         return train
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

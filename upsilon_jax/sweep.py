@@ -16,7 +16,7 @@ from absl import flags
 
 from upsilon_jax import commandline
 from upsilon_jax.methods import METHODS
-from upsilon_jax.training import loop
+from upsilon_jax.training.seeds import train
 
 commandline.define_config()
 WORKDIR = flags.DEFINE_string("workdir", None, "Default: runs/sweep-NAME.")
@@ -41,7 +41,7 @@ def main() -> None:
         config.data.mismatch = None if mismatch is None else float(mismatch)
         name = commandline.run_name(config)
         sys.stderr.write(f"[{number}/{len(combinations)}] {name}\n")
-        result = loop.train(config, root / name)
+        result = train(config, root / name)
         accuracy = result["accuracy"]
         sys.stderr.write(
             f"    {result['status']}"

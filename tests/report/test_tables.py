@@ -3,15 +3,18 @@ import statistics
 
 import pytest
 
+from tests.workdir.test_schema import make_result
+from upsilon_jax.errors import UserError
 from upsilon_jax.report.tables import accuracy_table, read_results
+from upsilon_jax.workdir.schema import Entry, plain
 
 
-def result(method, mismatch, accuracy, status="finished"):
+def result(method, mismatch, accuracy, status="finished", **fields):
     config = {
         "data": {"name": "digits", "mismatch": mismatch},
         "method": {"name": method},
     }
-    return {"config": config, "accuracy": accuracy, "status": status}
+    return make_result(config=config, accuracy=accuracy, status=status, **fields)
 
 
 def test_a_cell_is_the_mean_and_the_sample_standard_deviation():
@@ -39,7 +42,7 @@ def test_missing_cells_unequal_counts_and_divergence_are_said():
 def test_own_data_have_no_ratio_and_are_told_apart_by_their_place():
     runs = [result("pl", None, accuracy) for accuracy in (0.5, 0.25)]
     for run, place in zip(runs, ("cats", "dogs"), strict=True):
-        run["config"]["data"] |= {"name": "folder", "labeled": place}
+        run.config["data"] |= {"name": "folder", "labeled": place}
     lines = accuracy_table([result("pl", 0.5, 0.75), *runs]).splitlines()
     assert lines[0] == "| data | method | accuracy | 50% |"
     assert lines[2:5] == [
@@ -52,17 +55,17 @@ def test_own_data_have_no_ratio_and_are_told_apart_by_their_place():
 def test_results_are_found_at_any_depth(tmp_path):
     for name, accuracy in (("b", 0.5), ("a/c", 0.25)):
         (tmp_path / name).mkdir(parents=True)
-        text = json.dumps(result("pl", 0.5, accuracy))
+        text = json.dumps(plain(result("pl", 0.5, accuracy)))
         (tmp_path / name / "result.json").write_text(text)
-    assert [found["accuracy"] for found in read_results(tmp_path)] == [0.25, 0.5]
-    with pytest.raises(ValueError, match=r"no result\.json"):
-        accuracy_table([])
+    assert [found.accuracy for found in read_results(tmp_path)] == [0.25, 0.5]
+    with pytest.raises(UserError, match=r"no result\.json"):
+        read_results(tmp_path / "a" / "d")
 
 
 def test_costs_are_ratios_of_paired_runs_in_the_second_half_of_training():
     def timed(method, seed, seconds):
-        history = [{"step": 10 * (e + 1), "train_seconds": s} for e, s in seconds]
-        return {**result(method, 0.5, 0.9), "seed": seed, "history": history}
+        history = [Entry(e, 10 * (e + 1), {}, train_seconds=s) for e, s in seconds]
+        return result(method, 0.5, 0.9, seed=seed, history=history)
 
     runs = [
         timed("pl", 0, enumerate([9.0, 1.0])),

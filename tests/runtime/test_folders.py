@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from upsilon_jax.runtime.folders import user_cache
+from upsilon_jax.runtime.folders import NotPrivate, private_cache, user_cache
 
 
 def test_the_users_choice(monkeypatch, tmp_path):
@@ -29,3 +29,13 @@ def test_no_home(monkeypatch):
     monkeypatch.setattr(pathlib.Path, "home", unknown)
     with pytest.raises(OSError, match="no home"):
         user_cache("native")
+
+
+def test_a_private_folder_is_made_for_the_user_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = private_cache("compiled")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert private_cache("compiled") == folder  # it may be there already
+    folder.chmod(0o770)
+    with pytest.raises(NotPrivate, match="others can write"):
+        private_cache("compiled")

@@ -1,5 +1,6 @@
 """Whole runs on the embedded digits, small enough to take a second or two each."""
 
+import dataclasses
 import json
 import math
 import shutil
@@ -12,10 +13,12 @@ import pytest
 import upsilon_jax
 from configs import digits
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.runtime.interrupts import Interrupted, Interrupts
-from upsilon_jax.training import loop
-from upsilon_jax.training import setup as run_lib
-from upsilon_jax.types import PseudoLabels
+from upsilon_jax.runtime import interrupts
+from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.training import loop, setup
+from upsilon_jax.training.progress import Progress, resume
+from upsilon_jax.workdir.checkpoint import Checkpoint
+from upsilon_jax.workdir.schema import Entry, Labels, Manifest, read
 
 STEPS_PER_EPOCH = 3
 pytestmark = pytest.mark.usefixtures("no_tensorboard")
@@ -40,7 +43,7 @@ class Watched(NamedTuple):
     """A whole run, and what its semi-supervised steps were given."""
 
     result: dict
-    run: run_lib.Run
+    run: setup.Run
     labels: list  # of P before each step
     batches: list
 
@@ -49,22 +52,22 @@ def watch(workdir, *, in_memory):
     """Trains `tiny`, with images on the device or read batch by batch."""
     runs, labels, batches = [], [], []
 
-    def open_source(config, original=run_lib.open_source):
+    def open_source(config, original=setup.open_source):
         return original(config)._replace(in_memory=in_memory)
 
     def prepare(config, original=loop.prepare, **kwargs):
         run = original(config, **kwargs)
         runs.append(run)
 
-        def spy(state, batch, key):
+        def spy(state, batch, *rest):
             labels.append(np.asarray(state.method.label))
             batches.append(jax.device_get(batch))
-            return run.programs.semi_supervised(state, batch, key)
+            return run.programs.semi_supervised(state, batch, *rest)
 
         return run._replace(programs=run.programs._replace(semi_supervised=spy))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_lib, "open_source", open_source)
+        patch.setattr(setup, "open_source", open_source)
         patch.setattr(loop, "prepare", prepare)
         result = upsilon_jax.train(tiny(), workdir)
     return Watched(result, runs[0], labels, batches)
@@ -149,18 +152,15 @@ def test_unlabeled_images_of_an_epoch_are_the_members_of_p(images, request):
         assert set(drawn) == set(np.flatnonzero(watched.labels[first] >= 0))
 
 
-class InterruptAfter(Interrupts):
-    """Behaves as if a signal had come before the n-th look."""
+def interrupt_after(patch, looks):
+    """Lets a signal come before the n-th look for one."""
+    left = iter(range(looks))
 
-    def __init__(self, looks):
-        super().__init__()
-        self.left = looks
+    def check():
+        if next(left, None) is None:
+            raise Interrupted(15)
 
-    @property
-    def pending(self):
-        self.left -= 1
-        self._signum = 15 if self.left < 0 else None
-        return super().pending
+    patch.setattr(interrupts, "check", check)
 
 
 @pytest.mark.parametrize(
@@ -171,16 +171,65 @@ def test_a_run_interrupted_anywhere_ends_as_an_uninterrupted_one(
     tmp_path, monkeypatch, uninterrupted, looks
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "Interrupts", lambda: InterruptAfter(looks))
+        interrupt_after(patch, looks)
         with pytest.raises(Interrupted):
             upsilon_jax.train(tiny(), tmp_path)
         assert not (tmp_path / "result.json").exists()
-    result = upsilon_jax.train(tiny(), tmp_path)
+    assert_goes_on(tmp_path, uninterrupted)
+
+
+def assert_goes_on(workdir, uninterrupted):
+    result = upsilon_jax.train(tiny(), workdir)
     assert len(result["resumed_from"]) == 1
     assert result["params_digest"] == uninterrupted["params_digest"]
     assert without_seconds(result["history"]) == without_seconds(
         uninterrupted["history"]
     )
+
+
+def test_ctrl_c_between_two_steps_saves_and_rises_again(
+    tmp_path, monkeypatch, uninterrupted
+):
+    """As in a notebook, where nobody has installed a handler."""
+
+    def interrupt(run, progress, *rest, original=loop._finish_epoch):
+        if progress.epoch == 3:
+            raise KeyboardInterrupt
+        original(run, progress, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_finish_epoch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            upsilon_jax.train(tiny(), tmp_path)
+    numbers = [int(path.name) for path in (tmp_path / "checkpoints").iterdir()]
+    assert max(numbers) == 4 * STEPS_PER_EPOCH + 3  # after the steps of epoch 4
+    assert_goes_on(tmp_path, uninterrupted)
+
+
+def test_ctrl_c_in_the_middle_of_a_step_leaves_the_last_checkpoint(
+    tmp_path, monkeypatch, uninterrupted, capsys
+):
+    """The step has taken the state's arrays away and not given new ones back."""
+
+    def prepare(config, original=loop.prepare, **kwargs):
+        run = original(config, **kwargs)
+
+        def interrupted(state, *rest):
+            taken = int(state.step)
+            found = run.programs.semi_supervised(state, *rest)
+            if taken == 4 * STEPS_PER_EPOCH + 1:
+                raise KeyboardInterrupt
+            return found
+
+        return run._replace(programs=run.programs._replace(semi_supervised=interrupted))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "prepare", prepare)
+        with pytest.raises(KeyboardInterrupt):
+            upsilon_jax.train(tiny(), tmp_path)
+    said = capsys.readouterr().err
+    assert "newest checkpoint" in said and "saved at" not in said
+    assert_goes_on(tmp_path, uninterrupted)
 
 
 def test_a_finished_run_is_not_run_again(finished, monkeypatch):
@@ -256,7 +305,26 @@ def test_without_any_pseudo_label_an_epoch_is_supervised(tmp_path, prepared):
     assert result["params_digest"] == baseline["params_digest"]
 
 
-def test_progress_is_json_able_and_the_state_alone_holds_arrays():
-    progress = loop.Progress(state=None, history=[{"epoch": 1}], sums={"loss": 0.5})
-    assert json.loads(json.dumps(progress.record())) == progress.record()
-    assert PseudoLabels._fields == ("label", "weight")
+def test_progress_is_json_able_and_comes_back():
+    entry = Entry(1, 3, {"loss": 0.25}, accuracy=0.5, labels=Labels(4, 3, 1, 1))
+    progress = Progress("state", step=5, history=[entry], sums={"loss": 0.5})
+    record = json.loads(json.dumps(progress.record()))
+    back = resume(Checkpoint(6, "state", record))
+    assert dataclasses.replace(back, resumed_from=[]) == progress
+    assert back.resumed_from == [5] and progress.number == 6
+
+
+def test_the_manifest_is_there_when_training_starts(tmp_path, monkeypatch):
+    def stop(run, progress, *rest):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "_train", stop)
+    with pytest.raises(KeyboardInterrupt):
+        upsilon_jax.train(tiny(), tmp_path)
+    manifest = read(Manifest, tmp_path / "manifest.json")
+    assert manifest.classes == list("012345") and manifest.ood_classes == list("6789")
+    assert manifest.image_shape == [8, 8, 1] and len(manifest.mean) == 1
+    assert (manifest.num_classes, manifest.num_clusters) == (6, 4)
+    assert manifest.heads["logits"]["size"] == 10
+    assert manifest.foreign_below == 0.3 and manifest.model["depth"] == 10
+    assert manifest.data_digest and len(manifest.split_digest) == 64

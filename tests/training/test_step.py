@@ -11,14 +11,13 @@ import pytest
 from upsilon_jax import models
 from upsilon_jax.methods import METHODS
 from upsilon_jax.runtime import sharding
+from upsilon_jax.training.programs import make_programs
 from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
-    RawBatches,
     init_state,
     make_optimizer,
     make_predict,
-    make_programs,
     make_refresh,
     make_train_step,
 )
@@ -235,7 +234,7 @@ def test_the_compiled_step_donates_its_state():
         method, forward, optimizer, PIXELS, sharding.data_mesh(), ema_decay=0.9
     )
     state = sharding.replicate(state, sharding.data_mesh())
-    new, _ = programs.supervised(state, batch(num_unlabeled=0), jax.random.key(0))
+    new, _ = programs.supervised(state, batch(num_unlabeled=0), 1, jax.random.key(0))
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state.params))
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(new.params))
 
@@ -249,10 +248,9 @@ def test_what_an_accelerator_runs(platform):
     programs = make_programs(method, forward, optimizer, PIXELS, mesh, **options)
     state = sharding.replicate(state, mesh)
     raw = jax.tree.map(lambda x: np.stack([x] * 4), batch())
-    batches = RawBatches(
-        sharding.put_rows(raw, mesh, axis=1), sharding.replicate(np.int32(4), mesh)
-    )
-    traced = programs.semi_supervised.trace(state, batches, jax.random.key(0))
+    batches = sharding.put_rows(raw, mesh, axis=1)
+    key = jax.random.key(0)
+    traced = programs.semi_supervised.trace(state, batches, np.int32(4), key)
     text = traced.lower(lowering_platforms=(platform,)).as_text()
     header = text[text.index("@main") : text.index(") ->")]
     donated = re.findall("tf.aliasing_output|jax.buffer_donor", header)

@@ -9,8 +9,19 @@ does not for `Generator.permutation`.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+
+
+class Draws(NamedTuple):
+    """Which images S steps take."""
+
+    labeled: np.ndarray  # [S, B] int64, into the train images
+    label: np.ndarray  # [S, B] int32 in [0, C)
+    unlabeled: np.ndarray  # [S, M] int64, into the train images
+    index: np.ndarray  # [S, M] int32, positions in D_u; M = 0 if supervised
 
 
 def permutation(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarray:
@@ -70,3 +81,62 @@ def unlabeled_indices(
     stream = f"unlabeled/{epoch}"
     drawn = permuted(len(population), 0, count, seed=seed, stream=stream)
     return np.asarray(population)[drawn].reshape(steps_per_epoch, batch)
+
+
+def draw_epoch(
+    labeled: np.ndarray,
+    label: np.ndarray,
+    unlabeled: np.ndarray,
+    positions: np.ndarray,
+    *,
+    batch_size: int,
+    epoch: int,
+    steps_per_epoch: int,
+    seed: int,
+    start: int = 0,
+) -> Draws:
+    """The draws of an epoch from a given step on.
+
+    Args:
+      labeled: [n] `Splits.labeled`.
+      label: [n] int32, their labels in [0, C).
+      unlabeled: [N] `Splits.unlabeled`.
+      positions: [p] positions in D_u to draw from; none for a supervised epoch.
+      batch_size: B, and M.
+      epoch: number of the epoch, from 0.
+      steps_per_epoch: S of a whole epoch.
+      seed: the run's seed.
+      start: the first step of the epoch to draw, > 0 when resuming.
+    """
+    if not 0 <= start <= steps_per_epoch:
+        raise ValueError(f"start={start}: an epoch has {steps_per_epoch} steps")
+    num_steps = steps_per_epoch - start
+    rows = labeled_indices(
+        len(labeled),
+        batch_size,
+        epoch * steps_per_epoch + start,
+        seed,
+        num_steps=num_steps,
+    )
+    index = np.zeros((num_steps, 0), np.int64)
+    if len(positions):
+        index = unlabeled_indices(positions, batch_size, epoch, steps_per_epoch, seed)
+        index = index[start:]
+    return Draws(
+        labeled=np.asarray(labeled)[rows],
+        label=np.asarray(label)[rows],
+        unlabeled=np.asarray(unlabeled)[index],
+        index=index.astype(np.int32),
+    )
+
+
+def in_calls(draws: Draws, size: int) -> Iterator[tuple[Draws, int]]:
+    """The draws of `size` steps at a time, and how many of them count.
+
+    The last step again fills up the last ones. With `size` 1 the first axis is dropped.
+    """
+    num_steps = len(draws.label)
+    for start in range(0, num_steps, size):
+        steps = np.minimum(np.arange(start, start + size), num_steps - 1)
+        rows = steps if size > 1 else start
+        yield Draws(*(part[rows] for part in draws)), min(size, num_steps - start)

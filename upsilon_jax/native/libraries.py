@@ -16,7 +16,6 @@ import os
 import pathlib
 import shutil
 import signal
-import stat
 import subprocess
 import tempfile
 import time
@@ -25,7 +24,7 @@ from typing import NamedTuple
 import jax
 import jaxlib
 
-from upsilon_jax.runtime.folders import user_cache
+from upsilon_jax.runtime.folders import NotPrivate, check_private, private_cache
 
 HERE = pathlib.Path(__file__).parent
 # The machine's own vector instructions are most of the gain. They are why a library is
@@ -67,28 +66,13 @@ def build(name: str) -> Built:
 
 
 def private_folder() -> pathlib.Path | None:
-    """The folder of libraries, made if need be; None if that cannot be.
-
-    Who can write to it can run code in this process: it must be the user's alone, and a
-    NotBuilt is raised if it is not.
-    """
+    """The folder of libraries, the user's alone; None if there cannot be one."""
     try:
-        folder = user_cache("native")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        return private_cache("native")
+    except NotPrivate:
+        raise
     except OSError:
         return None
-    _check_private(folder)
-    return folder
-
-
-def _check_private(path: pathlib.Path) -> None:
-    """Of a link, both it and what it leads to must be the user's."""
-    link, status = path.lstat(), path.stat()
-    if {link.st_uid, status.st_uid} != {os.geteuid()}:
-        raise NotBuilt(f"{path} belongs to another user")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise NotBuilt(f"others can write to {path}; delete it, or chmod go-w it")
 
 
 def _compiler() -> list[str]:
@@ -114,8 +98,8 @@ def _macros(command: tuple[str, ...]) -> str:
 def _find(folder: pathlib.Path, prefix: str) -> Built | None:
     """A library that is kept and loads; those that do not are deleted."""
     for path in sorted(folder.glob(f"{prefix}-*.so")):
+        check_private(path)
         with contextlib.suppress(OSError):  # it is for another system, perhaps
-            _check_private(path)
             if path.name == _library_name(prefix, path):
                 return Built(ctypes.CDLL(os.fspath(path)), path, 0.0)
         with contextlib.suppress(OSError):

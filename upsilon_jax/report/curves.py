@@ -3,61 +3,74 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from upsilon_jax.workdir.schema import Entry, Result
 
 # Colour-blind safe (Okabe & Ito), the same series in the same colour everywhere.
 _BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 
 
-def save_curves(result: Mapping[str, Any], path: pathlib.Path) -> None:
-    """Draws the history of a `result.json` into a PNG; nothing if there is none."""
-    history = result["history"]
-    if not history:
+class Series(NamedTuple):
+    """A line in a panel."""
+
+    label: str
+    color: str
+    value: Callable[[Entry], float | None]
+
+
+def _of_labels(field: str) -> Callable[[Entry], float | None]:
+    return lambda entry: entry.labels and getattr(entry.labels, field)
+
+
+_PANELS = {
+    "test accuracy (ID classes)": (
+        Series("EMA", _BLUE, lambda entry: entry.accuracy),
+        Series("live", _ORANGE, lambda entry: entry.accuracy_live),
+    ),
+    "training loss": (
+        Series("labeled", _BLUE, lambda entry: entry.metrics.get("labeled_loss")),
+        Series("unlabeled", _ORANGE, lambda entry: entry.metrics.get("unlabeled_loss")),
+    ),
+    "pseudo-labels": (
+        Series("on ID classes", _GREEN, _of_labels("num_confident")),
+        Series("on clusters", _ORANGE, _of_labels("num_explored")),
+    ),
+}
+
+
+def save_curves(result: Result, path: pathlib.Path) -> None:
+    """Draws the history of a result into a PNG; nothing if there is none."""
+    if not result.history:
         return
     # The object interface: pyplot would keep global state and may want a display.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)
-    panels = (
-        (
-            "test accuracy (ID classes)",
-            (("accuracy", "EMA", _BLUE), ("accuracy_live", "live", _ORANGE)),
-        ),
-        (
-            "training loss",
-            (
-                ("labeled_loss", "labeled", _BLUE),
-                ("unlabeled_loss", "unlabeled", _ORANGE),
-            ),
-        ),
-        (
-            "pseudo-labels",
-            (
-                ("num_confident", "on ID classes", _GREEN),
-                ("num_explored", "on clusters", _ORANGE),
-            ),
-        ),
-    )
-    for axis, (title, series) in zip(axes, panels, strict=True):
-        _draw(axis, title, history, series)
-    _draw_share(axes[2], history)
-    config = result["config"]
+    for axis, (title, series) in zip(axes, _PANELS.items(), strict=True):
+        _draw(axis, title, result.history, series)
+    _draw_share(axes[2], result.history)
+    config = result.config
     title = [f"{config['method']['name']} on {config['data']['name']}"]
     if config["data"]["mismatch"] is not None:
         title.append(f"mismatch {config['data']['mismatch']:.0%}")
-    figure.suptitle(", ".join([*title, f"seed {result['seed']}"]))
+    figure.suptitle(", ".join([*title, f"seed {result.seed}"]))
     figure.savefig(path, dpi=110)
 
 
-def _draw(axis, title, history, series) -> None:
+def _points(history: Sequence[Entry], value: Callable) -> list[tuple[int, float]]:
+    points = [(entry.epoch, value(entry)) for entry in history]
+    return [point for point in points if point[1] is not None]
+
+
+def _draw(axis, title: str, history: Sequence[Entry], series: Sequence[Series]) -> None:
     axis.set_title(title, fontsize=10)
     axis.set_xlabel("epoch")
     axis.grid(alpha=0.3)
-    for key, label, color in series:
-        points = [(e["epoch"], e[key]) for e in history if e.get(key) is not None]
-        if points:
+    for label, color, value in series:
+        if points := _points(history, value):
             axis.plot(*zip(*points, strict=True), label=label, color=color, lw=1.5)
     if axis.lines:
         axis.legend(fontsize=8, frameon=False)
@@ -65,11 +78,9 @@ def _draw(axis, title, history, series) -> None:
         axis.text(0.5, 0.5, "none", ha="center", transform=axis.transAxes)
 
 
-def _draw_share(axis, history) -> None:
+def _draw_share(axis, history: Sequence[Entry]) -> None:
     """The share of ID pseudo-labels that sit on OOD images, on an axis of its own."""
-    points = [
-        (e["epoch"], e["ood_share"]) for e in history if e.get("ood_share") is not None
-    ]
+    points = _points(history, _of_labels("ood_share"))
     if not points:
         return
     right = axis.twinx()

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import collections
-import json
 import pathlib
 import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from upsilon_jax.errors import UserError
+from upsilon_jax.workdir.schema import DIVERGED, FINISHED, Result, read
 
-def read_results(folder: pathlib.Path) -> list[dict[str, Any]]:
+
+def read_results(folder: pathlib.Path) -> list[Result]:
     """Every `result.json` below a folder, in the order of their paths."""
     paths = sorted(pathlib.Path(folder).rglob("result.json"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    if not paths:
+        raise UserError(f"{folder}: no result.json found")
+    return [read(Result, path) for path in paths]
 
 
-def accuracy_table(
-    results: Iterable[Mapping[str, Any]], cost_of: str | None = None
-) -> str:
+def accuracy_table(results: Iterable[Result], cost_of: str | None = None) -> str:
     """Markdown: a row per data set and method, a column per mismatch ratio.
 
     A cell is mean ± standard deviation (n - 1) in percent, with the number of seeds if
@@ -26,17 +28,15 @@ def accuracy_table(
     their first result.
 
     Args:
-      results: contents of `result.json` files.
+      results: at least one.
       cost_of: a method; adds a column with the time of a step relative to its.
     """
     results = list(results)
     cells = collections.defaultdict(list)
     for result in results:
-        config = result["config"]
+        config = result.config
         row = (_data_name(config["data"]), config["method"]["name"])
         cells[row, config["data"]["mismatch"]].append(result)
-    if not cells:
-        raise ValueError("no result.json found")
     rows = list(dict.fromkeys(row for row, _ in cells))
     unknown_first = lambda ratio: -1 if ratio is None else ratio
     ratios = sorted({ratio for _, ratio in cells}, key=unknown_first)
@@ -56,14 +56,14 @@ def accuracy_table(
     return f"{table}\n\nTest accuracy in %, mean ± std; seeds per cell: {seeds}."
 
 
-def _relative_cost(results: list, row: tuple[str, str], reference: str) -> str:
+def _relative_cost(results: list[Result], row: tuple[str, str], reference: str) -> str:
     """Median ratio of step times to the reference's run of the same data and seed."""
     seconds = {}
     for result in results:
-        config = result["config"]
+        config = result.config
         name = _data_name(config["data"]), config["method"]["name"]
-        where = config["data"]["mismatch"], result["seed"]
-        if result["status"] == "finished":
+        where = config["data"]["mismatch"], result.seed
+        if result.status == FINISHED:
             seconds[name, where] = _step_seconds(result)
     ratios = [
         value / seconds[(row[0], reference), where]
@@ -73,11 +73,11 @@ def _relative_cost(results: list, row: tuple[str, str], reference: str) -> str:
     return f"{statistics.median(ratios):.2f}" if ratios else "—"
 
 
-def _step_seconds(result: Mapping[str, Any]) -> float:
+def _step_seconds(result: Result) -> float:
     """Median over the second half of training, when all parts of a method run."""
-    history = result["history"]
-    times = [entry["train_seconds"] for entry in history[len(history) // 2 :]]
-    return statistics.median(times) / history[0]["step"]
+    history = result.history
+    times = [entry.train_seconds for entry in history[len(history) // 2 :]]
+    return statistics.median(times) / history[0].step
 
 
 def _data_name(data: Mapping[str, Any]) -> str:
@@ -86,12 +86,12 @@ def _data_name(data: Mapping[str, Any]) -> str:
     return f"{data['name']} {place}" if place else data["name"]
 
 
-def _cell(runs: list[Mapping[str, Any]], with_count: bool) -> str:
+def _cell(runs: list[Result], with_count: bool) -> str:
     if not runs:
         return "—"
-    if any(run["status"] == "diverged" for run in runs):
+    if any(run.status == DIVERGED for run in runs):
         return "diverge"
-    values = [100 * run["accuracy"] for run in runs]
+    values = [100 * run.accuracy for run in runs]
     text = f"{statistics.mean(values):.2f}"
     if len(values) > 1:
         text += f" ± {statistics.stdev(values):.2f}"

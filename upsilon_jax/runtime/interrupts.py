@@ -1,60 +1,91 @@
-"""SIGTERM and Ctrl-C: stop at the next safe point, after saving."""
+"""SIGTERM and Ctrl-C: stop at the next safe point, after saving.
+
+A command calls `install`, training declares itself with `listening` and looks with
+`check` wherever it could stop. Outside of `listening` signals act as they always did.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-class Interrupted(Exception):
-    """A signal asked the run to stop; it was saved and goes on when started again."""
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked training to stop; it has saved and goes on when started again."""
 
     def __init__(self, signum: int):
         super().__init__(f"stopped by {signal.Signals(signum).name}")
         self.exit_code = 128 + signum  # what a shell reports for a killed process
 
 
-class Interrupts:
-    """While open, the first signal raises a flag; a second one acts as usual."""
+class _Desk:
+    """What has been asked of this process."""
 
-    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+    listeners = 0
+    request: int | None = None  # the first signal since someone listens
+    previous: dict[int, object] = {}
 
-    def __init__(self):
-        self._signum: int | None = None
-        self._previous = {}
 
-    @property
-    def pending(self) -> bool:
-        """Whether a signal has come, to any process: they must stop together."""
-        signum = self._signum or 0
-        if jax.process_count() > 1:
-            signum = int(multihost_utils.process_allgather(np.int32(signum)).max())
-            self._signum = signum or None
-        return signum > 0
+def install() -> None:
+    """Lets the first signal wait for `check`; a second one acts as usual.
 
-    def check(self) -> None:
-        """Raises Interrupted if a signal has come."""
-        if self.pending:
-            raise Interrupted(self._signum)
+    Python lets only the main thread set handlers: elsewhere this does nothing.
+    """
+    if threading.current_thread() is threading.main_thread() and not _Desk.previous:
+        for signum in _SIGNALS:
+            _Desk.previous[signum] = signal.signal(signum, _note)
 
-    def _note(self, signum, frame) -> None:
-        self._signum = signum
-        self._restore()
 
-    def _restore(self) -> None:
-        while self._previous:
-            signal.signal(*self._previous.popitem())
+@contextlib.contextmanager
+def listening() -> Iterator[None]:
+    """While open, somebody calls `check`."""
+    _Desk.listeners += 1
+    try:
+        yield
+    finally:
+        _Desk.listeners -= 1
+        if not _Desk.listeners:
+            _Desk.request = None
 
-    def __enter__(self):
-        # Python lets only the main thread set handlers; elsewhere signals stay as is.
-        if threading.current_thread() is threading.main_thread():
-            for signum in self._SIGNALS:
-                self._previous[signum] = signal.signal(signum, self._note)
-        return self
 
-    def __exit__(self, *_) -> None:
-        self._restore()
+def request(signum: int) -> None:
+    """Asks whoever listens to stop, as the signal would."""
+    _Desk.request = signum
+
+
+def check() -> None:
+    """Raises Interrupted if a signal has come.
+
+    Of several processes none may stop alone: there, only `check_together` does it.
+    """
+    if _Desk.request and jax.process_count() == 1:
+        raise Interrupted(_Desk.request)
+
+
+def check_together() -> None:
+    """Raises Interrupted in every process if a signal has come to one of them.
+
+    They must all call it at the same point; it waits for the slowest.
+    """
+    if jax.process_count() > 1:
+        asked = multihost_utils.process_allgather(np.int32(_Desk.request or 0))
+        _Desk.request = int(asked.max()) or None
+    if _Desk.request:
+        raise Interrupted(_Desk.request)
+
+
+def _note(signum, frame) -> None:
+    if _Desk.listeners and not _Desk.request:
+        _Desk.request = signum
+        return
+    signal.signal(signum, _Desk.previous[signum])
+    signal.raise_signal(signum)
+    signal.signal(signum, _note)  # not reached if that ended the process, or raised

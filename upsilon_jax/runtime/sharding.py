@@ -1,13 +1,12 @@
 """The mesh, and how arrays go onto it.
 
 One axis, "data": rows of a batch and rows of D_u are split over it, everything else is
-replicated. Seeds that train together have a mesh each, which are the rows of a mesh
-with a second axis, "seed". No other file names an axis.
+replicated. No other file names an axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -87,69 +86,3 @@ def own_share() -> tuple[int, int]:
 def padded(count: int, mesh: Mesh) -> int:
     """The least number of rows ≥ count that every device gets an equal share of."""
     return -(-count // mesh.size) * mesh.size
-
-
-def join(trees: Sequence[Any], meshes: Sequence[Mesh]) -> Any:
-    """Trees of [...] arrays, the i-th on the i-th mesh → one tree of [n, ...] arrays.
-
-    Every array stays where it is: n seeds become one value, split over "seed".
-    """
-    expanded = [_expand(tree) for tree in trees]
-    mesh = _joint(meshes)
-
-    def leaf(*arrays):
-        _, *spec = arrays[0].sharding.spec or (None,)
-        shards = [shard.data for array in arrays for shard in array.addressable_shards]
-        return jax.make_array_from_single_device_arrays(
-            (len(arrays), *arrays[0].shape[1:]),
-            NamedSharding(mesh, PartitionSpec("seed", *spec)),
-            shards,
-        )
-
-    return jax.tree.map(leaf, *expanded)
-
-
-def part(tree: Any, meshes: Sequence[Mesh]) -> list[Any]:
-    """The inverse of `join`, for arrays that are split over "seed" only."""
-
-    def leaf(array, mesh):
-        here = set(mesh.devices.flat)
-        shards = [s.data for s in array.addressable_shards if s.device in here]
-        return jax.make_array_from_single_device_arrays(
-            (1, *array.shape[1:]), replicated(mesh), shards
-        )
-
-    parts = [jax.tree.map(lambda x, m=mesh: leaf(x, m), tree) for mesh in meshes]
-    return [_squeeze(tree) for tree in parts]
-
-
-def side_by_side(function: Callable, meshes: Sequence[Mesh]) -> Callable:
-    """`function` of joined trees: on every mesh its own call on its own entries."""
-
-    def local(*trees):
-        return _expand(function(*_squeeze(trees)))
-
-    # "data" stays with the compiler, as it is where there is one seed.
-    return jax.shard_map(
-        local,
-        mesh=_joint(meshes),
-        in_specs=PartitionSpec("seed"),
-        out_specs=PartitionSpec("seed"),
-        axis_names={"seed"},
-        check_vma=False,
-    )
-
-
-def _joint(meshes: Sequence[Mesh]) -> Mesh:
-    devices = np.stack([mesh.devices for mesh in meshes])
-    return Mesh(devices, ("seed", "data"), axis_types=(AxisType.Auto,) * 2)
-
-
-@jax.jit
-def _expand(tree):
-    return jax.tree.map(lambda x: x[None], tree)
-
-
-@jax.jit
-def _squeeze(tree):
-    return jax.tree.map(lambda x: x[0], tree)

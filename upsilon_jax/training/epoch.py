@@ -1,134 +1,99 @@
-"""The steps of one epoch: which images are drawn, and how they reach the devices."""
+"""The steps of one epoch: which images are drawn, and what the steps report."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import jax
 import numpy as np
 
-from upsilon_jax.data.streams import HostBatch, Pipeline
-from upsilon_jax.runtime import sharding
-from upsilon_jax.runtime.interrupts import Interrupts
-from upsilon_jax.training import feed
-from upsilon_jax.training.lockstep import Stepper
-from upsilon_jax.training.progress import Trainee
-from upsilon_jax.training.setup import Run
-from upsilon_jax.training.step import RawBatch, RawBatches
-from upsilon_jax.types import PseudoLabels
+from upsilon_jax.data.samplers import Draws, draw_epoch
+from upsilon_jax.runtime import interrupts
+from upsilon_jax.training.progress import Progress
+from upsilon_jax.training.setup import TRAIN_KEY, Run
+
+# Called with the step and the metrics of the last one, whenever they are looked at.
+Report = Callable[[int, dict[str, float]], None]
 
 
-def population(trainee: Trainee) -> np.ndarray | None:
-    """Positions in D_u to draw from: None for all, empty for a supervised epoch."""
-    run, state = trainee.run, trainee.progress.state
-    pretraining = len(trainee.progress.history) < run.schedule.pretrain_epochs
+def unlabeled_positions(run: Run, progress: Progress) -> np.ndarray:
+    """Positions in D_u that the current epoch draws from; none if it is supervised."""
+    nothing, everything = np.empty(0, np.int64), np.arange(len(run.splits.unlabeled))
+    pretraining = progress.epoch < run.schedule.pretrain_epochs
     if not run.method.views or pretraining:
-        return np.empty(0, np.int64)
-    if not isinstance(state.method, PseudoLabels):
-        return None
-    selected = np.flatnonzero(np.asarray(state.method.weight) > 0)
+        return nothing
+    labels = run.method.selection(progress.state.method)
+    if labels is None:
+        return everything
+    selected = np.flatnonzero(np.asarray(labels.weight) > 0)
     masked = run.config.data.pseudo_batches == "masked"
-    return None if masked and len(selected) else selected
+    return everything if masked and len(selected) else selected
 
 
-def is_supervised(population: np.ndarray | None) -> bool:
-    """Whether an epoch trains on labeled images only."""
-    return population is not None and not len(population)
+def train_epoch(run: Run, progress: Progress, report: Report) -> None:
+    """Takes the steps of the current epoch that are still to be taken.
 
-
-def train_epoch(
-    squad: Sequence[Trainee],
-    populations: Sequence[np.ndarray | None],
-    stepper: Stepper,
-    interrupts: Interrupts,
-) -> None:
-    """The steps of the current epoch that are still to be taken, by equals."""
-    run, progress = squad[0].run, squad[0].progress
-    pending: list[tuple[dict, int]] = []
-    state = stepper.join([trainee.progress.state for trainee in squad])
-    with contextlib.ExitStack() as stack:
-        pipelines = [
-            stack.enter_context(_pipeline(trainee, population))
-            for trainee, population in zip(squad, populations, strict=True)
-        ]
+    Stops early at a step whose loss is not finite, and says so in `diverged_step`.
+    """
+    draws = _draw(run, progress)
+    supervised = not draws.index.shape[1]
+    programs = run.programs
+    program = programs.supervised if supervised else programs.semi_supervised
+    key = jax.random.fold_in(run.key, TRAIN_KEY)
+    pending: list[tuple[dict, int]] = []  # metrics on the device, and of how many steps
+    last = progress.step + len(draws.label)
+    with run.feed.batches(draws) as batches:
         try:
-            for hosts in zip(*map(_calls(run), pipelines), strict=True):
-                if interrupts.pending:  # what is not in the sums is lost
-                    _log(squad, pending)
-                    interrupts.check()
-                batches = [
-                    _put(trainee.run, host)
-                    for trainee, host in zip(squad, hosts, strict=True)
-                ]
-                state, metrics = stepper.step(state, batches)
-                count = len(hosts[0])
+            for batch, count in batches:
+                interrupts.check()
+                state, metrics = program(progress.state, batch, np.int32(count), key)
+                # `Progress.is_whole` is false until the last of these three.
+                progress.state = state
                 pending.append((metrics, count))
-                for trainee in squad:
-                    trainee.progress.step += count
-                if squad[0].epoch_is_over or _log_due(run, progress.step, count):
-                    _log(squad, pending)
-                if not all(trainee.active for trainee in squad):
+                progress.step += count
+                due = progress.step % run.config.train.log_steps < count
+                if due or progress.step == last:
+                    _log(progress, pending, report)
+                    interrupts.check_together()
+                if progress.diverged_step is not None:
                     return
-        finally:
-            for trainee, own in zip(squad, stepper.part(state), strict=True):
-                trainee.progress.state = own
+        except KeyboardInterrupt:
+            _log(progress, pending, report)  # what is not in the sums is lost
+            raise
 
 
-def _calls(run: Run) -> Callable[[Pipeline], Iterator[list[HostBatch]]]:
-    """Groups the batches of a pipeline into calls of the compiled step."""
-
-    def grouped(pipeline: Pipeline) -> Iterator[list[HostBatch]]:
-        return iter(lambda: list(itertools.islice(pipeline, run.steps_per_call)), [])
-
-    return grouped
-
-
-def _put(run: Run, hosts: list[HostBatch]) -> RawBatch | RawBatches:
-    if run.steps_per_call == 1:
-        return run.feed.batch(hosts[0])
-    return feed.several(run.feed, hosts, run.steps_per_call, run.mesh)
-
-
-def _log_due(run: Run, step: int, count: int) -> bool:
-    """Whether one of the last `count` steps was a multiple of `log_steps`."""
-    return step % run.config.train.log_steps < count
-
-
-def _pipeline(trainee: Trainee, population: np.ndarray | None) -> Pipeline:
-    """Built anew for every epoch, so it always runs over the current D_l ∪ P."""
-    run, epoch = trainee.run, len(trainee.progress.history)
-    batch_size = run.config.train.batch_size
-    return Pipeline(
-        run.splits.labeled,
-        run.train_classes[run.splits.labeled],
+def _draw(run: Run, progress: Progress) -> Draws:
+    """Drawn anew for every epoch, so always from the current D_l ∪ P."""
+    labeled, epoch = run.splits.labeled, progress.epoch
+    return draw_epoch(
+        labeled,
+        run.train_classes[labeled],
         run.splits.unlabeled,
-        batch_size=batch_size,
-        unlabeled_batch_size=0 if is_supervised(population) else batch_size,
+        unlabeled_positions(run, progress),
+        batch_size=run.config.train.batch_size,
         epoch=epoch,
         steps_per_epoch=run.schedule.steps_per_epoch,
         seed=run.config.seed,
-        start=trainee.progress.step - epoch * run.schedule.steps_per_epoch,
-        population=population,
-        read=run.feed.read,
-        shard=sharding.own_share(),
-        image_shape=run.source.image_shape,
-        prefetch_bytes=run.config.data.prefetch_bytes,
+        start=progress.step - epoch * run.schedule.steps_per_epoch,
     )
 
 
-def _log(squad: Sequence[Trainee], pending: list[tuple[dict, int]]) -> None:
-    """Fetches what the device has reported since the last time: the only wait."""
+def _log(progress: Progress, pending: list[tuple[dict, int]], report: Report) -> None:
+    """Adds up what the device has reported since the last time: the only wait."""
     fetched = jax.device_get(pending)
     pending.clear()
-    for number, trainee in enumerate(squad):
-        # Metrics are scalars, [S] for the steps of a call, [runs, ...] for a squad.
-        own = lambda value, i=number: np.reshape(value, (len(squad), -1))[i]
-        steps = [
-            {name: float(own(value)[step]) for name, value in metrics.items()}
-            for metrics, count in fetched
-            for step in range(count)
-        ]
-        if steps:
-            trainee.log(steps)
+    steps = [
+        # metrics are scalars, or [S] for the steps of a call
+        {name: float(np.reshape(value, -1)[i]) for name, value in metrics.items()}
+        for metrics, count in fetched
+        for i in range(count)
+    ]
+    first = progress.step - len(steps) + 1
+    for step, metrics in enumerate(steps, start=first):
+        if not np.isfinite(metrics["loss"]):
+            progress.diverged_step = step
+            return
+        for name, value in metrics.items():
+            progress.sums[name] = progress.sums.get(name, 0.0) + value
+    if steps:
+        report(progress.step, steps[-1])

@@ -1,295 +1,192 @@
-"""The host loop: Algorithm 1 from top to bottom, and the only file that knows time."""
+"""The host loop: Algorithm 1 for one run, from top to bottom."""
 
 from __future__ import annotations
 
 import contextlib
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import jax
 import ml_collections
 import numpy as np
 from jax.sharding import Mesh
 
-from upsilon_jax.config import ConfigDict, of_seed, validate
+from upsilon_jax import native
 from upsilon_jax.config.from_data import is_complete
 from upsilon_jax.data.splits import digest
-from upsilon_jax.inference import evaluate
+from upsilon_jax.inference.metrics import measure_labels
 from upsilon_jax.report.curves import save_curves
-from upsilon_jax.runtime import sharding
-from upsilon_jax.runtime.compilation import enable_cache
-from upsilon_jax.runtime.folders import user_cache
-from upsilon_jax.runtime.interrupts import Interrupted, Interrupts
-from upsilon_jax.runtime.memory import keep_freed
-from upsilon_jax.training import passes
-from upsilon_jax.training.epoch import is_supervised, population, train_epoch
-from upsilon_jax.training.lockstep import Stepper, make_stepper
-from upsilon_jax.training.progress import Progress, Trainee
-from upsilon_jax.training.setup import Run, initial_state, prepare
-from upsilon_jax.types import PseudoLabels, TrainState
-from upsilon_jax.workdir import results
+from upsilon_jax.training.epoch import train_epoch
+from upsilon_jax.training.manifest import make_manifest
+from upsilon_jax.training.progress import Progress, resume
+from upsilon_jax.training.refresh import accuracy, final_measures, refresh
+from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
+from upsilon_jax.workdir import files, schema
 from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
 from upsilon_jax.workdir.observer import Observer
+from upsilon_jax.workdir.schema import Entry, Result
 
 
-def train(
+def train_run(
     config: ml_collections.ConfigDict,
-    workdir: str | pathlib.Path,
+    workdir: pathlib.Path,
     *,
+    mesh: Mesh | None = None,
+    shared: Shared | None = None,
     override_config: bool = False,
-) -> dict:
-    """Trains as the config says, or goes on where the workdir's checkpoint stands.
+    label: str = "",
+) -> Result:
+    """Trains one run, or goes on where the workdir's checkpoint stands.
 
     Args:
-      config: see `upsilon_jax/config/defaults.py`.
-      workdir: gets checkpoints, TensorBoard events, `result.json` and `curves.png`;
-        with several seeds, each in a folder `seed_S` of its own.
+      config: valid, for one seed.
+      workdir: made if it is not there.
+      mesh: the devices to use; None for all of them.
+      shared: data and programs of other runs.
       override_config: goes on although the stored config differs.
+      label: which of several runs this is, for what is shown.
 
     Returns:
-      The contents of `result.json`; with several seeds see `results.of_seeds`.
-
-    Raises:
-      ConfigError, WorkdirError, DataNotPrepared: one line for the user.
-      Interrupted: a signal came; everything is saved.
-    """
-    validate(config)
-    keep_freed()
-    workdir, count = pathlib.Path(workdir), config.train.num_seeds
-    if count == 1:
-        (result,), _ = _train_team({workdir: config}, [None], override_config)
-        return result
-    seeds = range(config.seed, config.seed + count)
-    folders = {workdir / f"seed_{seed}": of_seed(config, seed) for seed in seeds}
-    meshes = sharding.seed_meshes(count)
-    teams = [folders] if meshes else [dict([item]) for item in folders.items()]
-    found, sibling = [], None
-    for team in teams:
-        of_team, sibling = _train_team(
-            team, meshes or [None], override_config, sibling, labeled=True
-        )
-        found += of_team
-    return results.of_seeds(found)
-
-
-def _train_team(
-    folders: Mapping[pathlib.Path, ConfigDict],
-    meshes: Sequence[Mesh | None],
-    override_config: bool,
-    sibling: Run | None = None,
-    *,
-    labeled: bool = False,
-) -> tuple[list[dict], Run | None]:
-    """Trains runs that differ in their seed, side by side if they are several.
-
-    Args:
-      folders: workdir -> config.
-      meshes: the devices of each; None for all.
-      override_config: as in `train`.
-      sibling: a run with another seed, whose data and programs are used again.
-      labeled: whether what is shown names the seed.
-
-    Returns:
-      The results, and the last run that was trained, if any was.
+      The result, which is also in the workdir.
     """
     # Of several processes the first alone writes; checkpoints are orbax's business.
     chief = jax.process_index() == 0
-    done, runs = {}, {}
-    with contextlib.ExitStack() as locks:
-        for (workdir, config), mesh in zip(folders.items(), meshes, strict=True):
-            workdir.mkdir(parents=True, exist_ok=True)
-            if chief:
-                locks.enter_context(locked(workdir))
-            found = _find_or_prepare(config, workdir, mesh, sibling, override_config)
-            if isinstance(found, Run):
-                runs[workdir] = sibling = found
-            else:
-                done[workdir] = found
-        with Interrupts() as interrupts, contextlib.ExitStack() as opened:
-            label = lambda run: f"seed {run.config.seed}" if labeled else ""
-            team = {
-                workdir: opened.enter_context(
-                    _open(run, workdir, interrupts, chief, label(run))
-                )
-                for workdir, run in runs.items()
-            }
-            _train(list(team.values()), interrupts)
-            done |= {
-                workdir: results.plain(_result(trainee, interrupts))
-                for workdir, trainee in team.items()
-            }
-        for workdir in team if chief else ():
-            results.write(workdir / "result.json", done[workdir])
-            save_curves(done[workdir], workdir / "curves.png")
-    return [done[workdir] for workdir in folders], sibling
-
-
-def _find_or_prepare(
-    config: ConfigDict,
-    workdir: pathlib.Path,
-    mesh: Mesh | None,
-    sibling: Run | None,
-    override_config: bool,
-) -> dict | Run:
-    """The result if the workdir has it already, else what is needed to get it."""
-    known = lambda config: results.find(
-        workdir, config.to_dict(), override=override_config
-    )
-    if is_complete(config) and (result := known(config)):
-        return result
-    # The second start then takes seconds.
-    if not jax.config.jax_compilation_cache_dir:  # unless the user has chosen one
-        enable_cache(user_cache("compiled"))
-    run = prepare(config, mesh=mesh, sibling=sibling)
-    # What was left open is now chosen from the data.
-    return known(run.config) or run
-
-
-@contextlib.contextmanager
-def _open(
-    run: Run, workdir: pathlib.Path, interrupts: Interrupts, chief: bool, label: str
-) -> Iterator[Trainee]:
-    """A run at its newest usable checkpoint, or at step 0; closes what it opens."""
-    skipped = []
-    if chief:
-        results.write(workdir / "config.json", run.config.to_dict())
-        skipped = results.write_skipped(workdir / "skipped.txt", run.source.skipped)
-    keep = run.config.train.keep_checkpoints
-    with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
-        progress, complaints = _start(run, checkpoints, interrupts)
-        with Observer(
-            workdir, run.schedule.total_steps, progress.step, active=chief, label=label
-        ) as observer:
-            for line in (*run.notes, *skipped, *complaints):
-                observer.say(line)
-            yield Trainee(run, progress, checkpoints, observer)
-
-
-def _start(
-    run: Run, checkpoints: Checkpoints, interrupts: Interrupts
-) -> tuple[Progress, list[str]]:
-    """The newest usable checkpoint, or step 0 with its first refresh."""
-    state = initial_state(run)
-    checkpoint, complaints = checkpoints.restore(state)
-    if checkpoint is None:
-        progress = Progress(state)
-        if run.schedule.refresh_due(0):
-            progress.state, _ = passes.refresh(run, state, 0, interrupts.check)
-        return progress, complaints
-    progress = Progress(checkpoint.state, **checkpoint.record)
-    progress.resumed_from = [*progress.resumed_from, progress.step]
-    return progress, complaints
-
-
-def _train(team: Sequence[Trainee], interrupts: Interrupts) -> None:
-    """Runs to the end.
-
-    The order is fixed: refresh → evaluate → save → next batch → step → log. `step` and
-    the length of the history tell what comes next, so a run goes on wherever it was cut
-    off.
-    """
-    steppers: dict[tuple, Stepper] = {}
-    try:
-        while active := [trainee for trainee in team if trainee.active]:
-            for squad, populations in _squads(active):
-                clock = time.monotonic()
-                supervised = is_supervised(populations[0])
-                name = (*(id(trainee) for trainee in squad), supervised)
-                if name not in steppers:
-                    runs = [trainee.run for trainee in squad]
-                    steppers[name] = make_stepper(runs, supervised=supervised)
-                train_epoch(squad, populations, steppers[name], interrupts)
-                seconds = time.monotonic() - clock
-                for trainee in squad:
-                    if trainee.active and trainee.epoch_is_over:
-                        _finish_epoch(trainee, interrupts, seconds)
-    except Interrupted:
-        for trainee in filter(lambda trainee: trainee.active, team):
-            trainee.save()
-            trainee.observer.say(
-                f"saved at step {trainee.progress.step}; the same command goes on there"
+    workdir.mkdir(parents=True, exist_ok=True)
+    with locked(workdir) if chief else contextlib.nullcontext():
+        find = lambda config: files.find_result(
+            workdir, config.to_dict(), override=override_config
+        )
+        if is_complete(config) and (found := find(config)):
+            return found
+        run = prepare(config, mesh=mesh, shared=shared)
+        if found := find(run.config):  # what was left open is now chosen
+            return found
+        with _opened(run, workdir, chief, label) as (progress, checkpoints, observer):
+            save = lambda: checkpoints.save(
+                progress.number, progress.state, progress.record()
             )
-        raise
+            try:
+                _train(run, progress, observer, save)
+                result = _result(run, progress)
+            except KeyboardInterrupt:
+                if progress.step and progress.is_whole():
+                    save()
+                    observer.say(f"saved at step {progress.step}")
+                observer.say("the same command goes on from the newest checkpoint")
+                raise
+        if chief:
+            save_curves(result, workdir / files.CURVES)
+            files.write_json(workdir / files.RESULT, result)
+    return schema.parse(Result, schema.plain(result), str(workdir))
 
 
-def _squads(
-    active: Sequence[Trainee],
-) -> list[tuple[Sequence[Trainee], list[np.ndarray | None]]]:
-    """Who takes the next steps together, each with its images to draw from.
+def _train(
+    run: Run, progress: Progress, observer: Observer, save: Callable[[], None]
+) -> None:
+    """Algorithm 1.
 
-    Everybody, unless some stand behind (they were killed before they could save), or
-    some have no pseudo-label and so need the other program.
+    The order is fixed: refresh → evaluate → save → next batch → step → log. The step
+    and the length of the history tell what comes next, so a run goes on wherever it was
+    cut off.
     """
-    behind = min(trainee.progress.number for trainee in active)
-    active = [trainee for trainee in active if trainee.progress.number == behind]
-    populations = [population(trainee) for trainee in active]
-    if len(set(map(is_supervised, populations))) == 1:
-        return [(active, populations)]
-    return [([t], [p]) for t, p in zip(active, populations, strict=True)]
+    schedule = run.schedule
+    if progress.step == 0 and schedule.refresh_due(0):
+        progress.state, _ = refresh(run, progress.state, 0)
+    while progress.epoch < schedule.epochs:
+        clock = time.monotonic()
+        train_epoch(run, progress, observer.steps)
+        if progress.diverged_step is not None:
+            observer.say(
+                f"diverged: the loss is not finite at step {progress.diverged_step}"
+            )
+            return
+        _finish_epoch(run, progress, observer, clock)
+        if schedule.save_due(progress.epoch):
+            save()
 
 
 def _finish_epoch(
-    trainee: Trainee, interrupts: Interrupts, train_seconds: float
+    run: Run, progress: Progress, observer: Observer, clock: float
 ) -> None:
-    """Refresh if due, evaluate, add an entry to the history, save if due."""
-    run, progress, observer = trainee.run, trainee.progress, trainee.observer
-    epoch, clock = len(progress.history) + 1, time.monotonic()
-    state, found = progress.state, {}
-    if run.schedule.refresh_due(epoch):
-        state, found = passes.refresh(run, state, epoch, interrupts.check)
-        found["refresh_seconds"] = time.monotonic() - clock
-    if isinstance(state.method, PseudoLabels):
-        found |= evaluate.describe_pseudo_labels(
-            state.method, run.hidden, run.num_classes
-        )
-        observer.pseudo_labels(
-            progress.step, state.method, run.method.heads["logits"].size
-        )
-    entry = {
-        "epoch": epoch,
-        "step": progress.step,
-        **{k: v / run.schedule.steps_per_epoch for k, v in progress.sums.items()},
-        "accuracy": passes.accuracy(run, state.ema, interrupts.check),
-        "accuracy_live": passes.accuracy(
-            run, (state.params, state.stats), interrupts.check
-        ),
-        **found,
-        "train_seconds": train_seconds,
-        "epoch_seconds": train_seconds + time.monotonic() - clock,
-    }
-    # All at once: an interruption above leaves the epoch as it was.
-    progress.state, progress.sums = state, {}
-    progress.history.append(entry)
-    observer.epoch(progress.step, entry)
-    if run.schedule.save_due(epoch):
-        trainee.save()
+    """Refresh if due, evaluate if due, and add an entry to the history."""
+    schedule, state, epoch = run.schedule, progress.state, progress.epoch + 1
+    trained = time.monotonic()
+    imbalance, scores = None, (None, None)
+    if schedule.refresh_due(epoch):
+        state, imbalance = refresh(run, state, epoch)
+    refreshed = time.monotonic()
+    if schedule.evaluate_due(epoch):
+        scores = [accuracy(run, w) for w in (state.ema, (state.params, state.stats))]
+    evaluated = time.monotonic()
+    labels = run.method.selection(state.method)
+    if labels is not None:
+        observer.pseudo_labels(progress.step, labels, run.method.heads["logits"].size)
+        labels = measure_labels(labels, run.hidden, run.splits.num_classes)
+    steps = schedule.steps_per_epoch
+    entry = Entry(
+        epoch=epoch,
+        step=progress.step,
+        metrics={name: total / steps for name, total in progress.sums.items()},
+        accuracy=scores[0],
+        accuracy_live=scores[1],
+        labels=labels,
+        imbalance=imbalance,
+        train_seconds=trained - clock,
+        refresh_seconds=refreshed - trained,
+        evaluate_seconds=evaluated - refreshed,
+        epoch_seconds=time.monotonic() - clock,
+    )
+    progress.finish_epoch(state, entry)
+    observer.epoch(entry)
 
 
-def _result(trainee: Trainee, interrupts: Interrupts) -> dict[str, Any]:
+@contextlib.contextmanager
+def _opened(
+    run: Run, workdir: pathlib.Path, chief: bool, label: str
+) -> Iterator[tuple[Progress, Checkpoints, Observer]]:
+    """The run at its newest usable checkpoint, or at step 0, and what it writes to.
+
+    Writes what a run leaves at its start.
+    """
+    keep = run.config.train.keep_checkpoints
+    with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
+        state, lines = initial_state(run), list(run.notes)
+        if chief:
+            files.write_json(workdir / files.CONFIG, run.config.to_dict())
+            files.write_json(workdir / files.MANIFEST, make_manifest(run))
+            lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
+        checkpoint, complaints = checkpoints.restore(state)
+        progress = resume(checkpoint) if checkpoint else Progress(state)
+        steps = (run.schedule.total_steps, progress.step)
+        with Observer(workdir, *steps, active=chief, label=label) as observer:
+            for line in (*lines, *complaints):
+                observer.say(line)
+            yield progress, checkpoints, observer
+
+
+def _result(run: Run, progress: Progress) -> Result:
     """The contents of `result.json`."""
-    run, progress = trainee.run, trainee.progress
-    state: TrainState = progress.state
+    state, diverged = progress.state, progress.diverged_step is not None
     last = progress.history[-run.config.train.report_epochs :]
-    mean = lambda key: float(np.mean([entry[key] for entry in last])) if last else None
-    if trainee.diverged_step is None:
-        outcome = {"status": "finished"}
-        found = passes.final_measures(run, state.ema, interrupts.check)
-    else:
-        outcome = {"status": "diverged", "diverged_step": trainee.diverged_step}
-        found = {}
-    return {
-        "config": run.config.to_dict(),
-        "versions": results.versions(),
-        "seed": run.config.seed,
-        "split_digest": digest(run.splits),
-        "classes": run.splits.classes,
-        **outcome,
-        "accuracy": mean("accuracy"),
-        "accuracy_live": mean("accuracy_live"),
-        **found,
-        "params_digest": tree_digest((state.params, state.stats, state.ema, state.opt)),
-        "resumed_from": progress.resumed_from,
-        "history": progress.history,
-    }
+    mean = lambda values: float(np.mean(values)) if values else None
+    measured = {"confusion": None, "auroc": None, "imbalance": None}
+    return Result(
+        format=schema.FORMAT,
+        status=schema.DIVERGED if diverged else schema.FINISHED,
+        seed=run.config.seed,
+        config=run.config.to_dict(),
+        classes=list(run.splits.classes),
+        accuracy=mean([e.accuracy for e in last if e.accuracy is not None]),
+        accuracy_live=mean(
+            [e.accuracy_live for e in last if e.accuracy_live is not None]
+        ),
+        **(measured if diverged else final_measures(run, state.ema)),
+        diverged_step=progress.diverged_step,
+        resumed_from=progress.resumed_from,
+        split_digest=digest(run.splits),
+        params_digest=tree_digest((state.params, state.stats, state.ema, state.opt)),
+        native=native.in_use(),
+        versions=files.versions(),
+        history=progress.history,
+    )

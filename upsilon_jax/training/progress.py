@@ -1,16 +1,15 @@
-"""Where a run stands: what its checkpoints hold, and who is told of it."""
+"""Where a run stands: all that changes while it goes on."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from typing import Any
 
-import numpy as np
+import jax
 
-from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
-from upsilon_jax.workdir.checkpoint import Checkpoints
-from upsilon_jax.workdir.observer import Observer
+from upsilon_jax.workdir.checkpoint import Checkpoint
+from upsilon_jax.workdir.schema import Entry, parse_history, plain
 
 
 @dataclasses.dataclass
@@ -18,10 +17,17 @@ class Progress:
     """Where a run stands. Its checkpoint is `state` and, as JSON, the rest."""
 
     state: TrainState
-    step: int = 0
-    history: list[dict] = dataclasses.field(default_factory=list)
+    step: int = 0  # optimizer steps taken
+    history: list[Entry] = dataclasses.field(default_factory=list)
+    # of the metrics over the steps of an epoch that is not finished
     sums: dict[str, float] = dataclasses.field(default_factory=dict)
     resumed_from: list[int] = dataclasses.field(default_factory=list)
+    diverged_step: int | None = None  # the first whose loss is not finite; never saved
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that are finished, evaluation included."""
+        return len(self.history)
 
     @property
     def number(self) -> int:
@@ -32,57 +38,38 @@ class Progress:
         """
         return self.step + len(self.history)
 
-    def record(self) -> dict:
+    def is_whole(self) -> bool:
+        """Whether it can be saved; Ctrl-C may come in the middle of a step.
+
+        A step takes the arrays of the state away before it gives new ones back.
+        """
+        arrays = jax.tree.leaves(self.state)
+        if any(isinstance(x, jax.Array) and x.is_deleted() for x in arrays):
+            return False
+        return int(self.state.step) == self.step
+
+    def finish_epoch(self, state: TrainState, entry: Entry) -> None:
+        """Adds an epoch, in one call that Ctrl-C cannot divide."""
+        vars(self).update(state=state, sums={}, history=[*self.history, entry])
+
+    def record(self) -> dict[str, Any]:
         """What a checkpoint keeps beside the arrays."""
-        kept = ("step", "history", "sums", "resumed_from")
-        return {name: getattr(self, name) for name in kept}
+        return {
+            "step": self.step,
+            "history": plain(self.history),
+            "sums": self.sums,
+            "resumed_from": self.resumed_from,
+        }
 
 
-class Trainee:
-    """A run in training, with its checkpoints and its observer."""
-
-    def __init__(
-        self,
-        run: Run,
-        progress: Progress,
-        checkpoints: Checkpoints,
-        observer: Observer,
-    ):
-        self.run, self.progress = run, progress
-        self.observer = observer
-        self.diverged_step: int | None = None
-        self._checkpoints = checkpoints
-        self._saved = progress.number if progress.resumed_from else None
-
-    @property
-    def active(self) -> bool:
-        """Whether there are steps to take, or an epoch to finish."""
-        whole = len(self.progress.history) >= self.run.schedule.epochs
-        return not whole and self.diverged_step is None
-
-    @property
-    def epoch_is_over(self) -> bool:
-        """Whether all steps of the current epoch are taken."""
-        epoch = len(self.progress.history) + 1
-        return self.progress.step == epoch * self.run.schedule.steps_per_epoch
-
-    def save(self) -> None:
-        """Writes a checkpoint, unless the newest one is just this."""
-        if self._saved != self.progress.number:
-            self._checkpoints.save(
-                self.progress.number, self.progress.state, self.progress.record()
-            )
-            self._saved = self.progress.number
-
-    def log(self, steps: Iterable[Mapping[str, float]]) -> None:
-        """Adds up the metrics of the last steps; a loss that is no number ends it."""
-        steps = list(steps)
-        first = self.progress.step - len(steps) + 1
-        for step, metrics in enumerate(steps, start=first):
-            if not np.isfinite(metrics["loss"]):
-                self.diverged_step = step
-                self.observer.say(f"diverged: the loss is not finite at step {step}")
-                return
-            for name, value in metrics.items():
-                self.progress.sums[name] = self.progress.sums.get(name, 0.0) + value
-        self.observer.steps(self.progress.step, steps[-1])
+def resume(checkpoint: Checkpoint) -> Progress:
+    """Where the run stood when it was saved; from now on it counts as resumed."""
+    record = dict(checkpoint.record)
+    step = record["step"]
+    return Progress(
+        state=checkpoint.state,
+        step=step,
+        history=parse_history(record["history"], f"checkpoint {checkpoint.number}"),
+        sums=record["sums"],
+        resumed_from=[*record["resumed_from"], step],
+    )

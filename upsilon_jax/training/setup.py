@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
+import optax
 from jax.sharding import Mesh
 
 from upsilon_jax import models
@@ -19,17 +22,37 @@ from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import Method
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training import feed
-from upsilon_jax.training.step import (
-    Pixels,
-    Programs,
-    init_state,
-    make_optimizer,
-    make_programs,
-)
+from upsilon_jax.training.programs import Programs, make_programs, program_key
+from upsilon_jax.training.step import Pixels, init_state, make_optimizer
 from upsilon_jax.types import Splits, TrainState
 
 # Purposes of the run's root key.
 METHOD_KEY, TRAIN_KEY, REFRESH_KEY = range(3)
+
+
+class Shared:
+    """What runs with the same data have in common: opened once, compiled once.
+
+    Runs that differ in more than their seed may share the data, but no programs.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()  # seeds side by side are threads
+        self._source: Source | None = None
+        self._programs: dict[Hashable, Programs] = {}
+
+    def source(self, config: ml_collections.ConfigDict) -> Source:
+        """The data of a config; all who ask have the same."""
+        with self._lock:
+            self._source = self._source or open_source(config)
+            return self._source
+
+    def programs(self, key: Hashable, make: Callable[[], Programs]) -> Programs:
+        """Those of a run with the same `program_key`, or new ones."""
+        with self._lock:
+            if key not in self._programs:
+                self._programs[key] = make()
+            return self._programs[key]
 
 
 class Run(NamedTuple):
@@ -38,15 +61,15 @@ class Run(NamedTuple):
     config: ml_collections.ConfigDict  # complete: nothing is left to choose
     source: Source
     splits: Splits
-    num_classes: int
     train_classes: np.ndarray  # of all train images, in the split's numbering
     test_classes: np.ndarray  # ID 0 .. C-1, then OOD; -1 for all others
     method: Method
+    module: Any  # the network, without values
+    optimizer: optax.GradientTransformation
     schedule: Schedule
     mesh: Mesh
     programs: Programs
     feed: feed.Feed
-    steps_per_call: int
     key: jax.Array
     notes: tuple[str, ...]  # lines for the person who started it
 
@@ -60,66 +83,75 @@ def prepare(
     config: ml_collections.ConfigDict,
     *,
     mesh: Mesh | None = None,
-    sibling: Run | None = None,
+    shared: Shared | None = None,
 ) -> Run:
     """Opens the data and builds what a valid config describes.
 
     Args:
-      config: see `upsilon_jax/config/defaults.py`.
+      config: see `upsilon_jax/config`.
       mesh: the devices to use; None for all of them.
-      sibling: a run that differs in its seed only. Its data serve this run too, and on
-        the same mesh its compiled functions and resident images.
+      shared: data and programs of other runs, used where they are the same.
     """
-    source = sibling.source if sibling else open_source(config)
+    shared = shared or Shared()
+    source = shared.source(config)
     splits = draw_splits(config, source)
-    num_classes = splits.num_classes
     asked, config = config, complete(config, source, splits)
-    num_ood = len(splits.classes) - num_classes
-    method = build_method(config, num_classes, num_ood, len(splits.unlabeled))
+    num_ood = len(splits.classes) - splits.num_classes
+    method = build_method(config, splits.num_classes, num_ood, len(splits.unlabeled))
+    mesh = mesh or sharding.data_mesh()
+    _check(config, method, source, mesh)
+    schedule = make_schedule(config, method, len(splits.unlabeled))
+    module = build_model(config, method, native=mesh.size == 1)
+    optimizer = build_optimizer(config, schedule)
+    steps_per_call = config.train.steps_per_call or _default_steps_per_call()
+    data = config.data
+    programs = shared.programs(
+        program_key(config, source, splits, mesh),
+        lambda: make_programs(
+            method,
+            models.forward_of(module),
+            optimizer,
+            Pixels(source.mean, source.std, data.augmentation, data.flip),
+            mesh,
+            ema_decay=config.train.ema_decay,
+            steps_per_call=steps_per_call,
+        ),
+    )
+    classes = lambda labels: relabel(labels, source.class_names, splits.classes)
+    test_classes = classes(source.test_labels)
+    whole = sharding.replicated(mesh)
+    return Run(
+        config=config,
+        source=source,
+        splits=splits,
+        train_classes=classes(source.train_labels),
+        test_classes=test_classes,
+        method=method,
+        module=module,
+        optimizer=optimizer,
+        schedule=schedule,
+        mesh=mesh,
+        programs=programs,
+        feed=_open_feed(
+            config, source, splits, test_classes, mesh, programs, steps_per_call
+        ),
+        key=jax.jit(lambda: jax.random.key(config.seed), out_shardings=whole)(),
+        notes=(*source.notes, *choices(asked, config)),
+    )
+
+
+def _check(config, method: Method, source: Source, mesh: Mesh) -> None:
+    """What can only be said once the data are open."""
     if method.reads_hidden_labels and source.has_unlabeled:
         raise ConfigError(
             f"method.name={config.method.name!r}: reads the true classes of the "
             f"unlabeled images, which {source.name} does not have"
         )
-    schedule = make_schedule(config, method, len(splits.unlabeled))
-    mesh = mesh or sharding.data_mesh()
-    whole = sharding.replicated(mesh)
     if config.train.batch_size % mesh.size:
         raise ConfigError(
             f"train.batch_size={config.train.batch_size}: must be a multiple of the "
             f"{mesh.size} devices"
         )
-    steps_per_call = config.train.steps_per_call or _default_steps_per_call()
-    if sibling and sibling.mesh == mesh:
-        programs, images = sibling.programs, sibling.feed
-    else:
-        programs = make_programs(
-            method,
-            models.forward_of(build_model(config, method, native=mesh.size == 1)),
-            build_optimizer(config, schedule),
-            Pixels(source.mean, source.std, config.data.augmentation, config.data.flip),
-            mesh,
-            ema_decay=config.train.ema_decay,
-            steps_per_call=steps_per_call,
-        )
-        images = open_feed(config, source, mesh, programs)
-    classes = lambda labels: relabel(labels, source.class_names, splits.classes)
-    return Run(
-        config=config,
-        source=source,
-        splits=splits,
-        num_classes=num_classes,
-        train_classes=classes(source.train_labels),
-        test_classes=classes(source.test_labels),
-        method=method,
-        schedule=schedule,
-        mesh=mesh,
-        programs=programs,
-        feed=images,
-        steps_per_call=steps_per_call,
-        key=jax.jit(lambda: jax.random.key(config.seed), out_shardings=whole)(),
-        notes=(*source.notes, *choices(asked, config)),
-    )
 
 
 def _default_steps_per_call() -> int:
@@ -127,13 +159,25 @@ def _default_steps_per_call() -> int:
     return 1 if jax.default_backend() == "cpu" else 8
 
 
-def open_feed(
-    config: ml_collections.ConfigDict, source: Source, mesh: Mesh, programs: Programs
+def _open_feed(
+    config, source, splits, test_classes, mesh, programs, steps_per_call
 ) -> feed.Feed:
-    """The images of a source on the devices, or on their way to them."""
-    if source.in_memory:
-        return feed.resident(source, mesh, programs.gather)
-    return feed.streamed(source, mesh, prefetch_bytes=config.data.prefetch_bytes)
+    """The images of a split on the devices, or on their way to them."""
+    if not source.in_memory:
+        return feed.streamed(
+            source,
+            mesh,
+            steps_per_call=steps_per_call,
+            prefetch_bytes=config.data.prefetch_bytes,
+        )
+    train = (splits.labeled, splits.unlabeled, splits.valid)
+    used = {
+        "train": np.sort(np.concatenate(train)),
+        "test": np.flatnonzero(test_classes >= 0),
+    }
+    return feed.resident(
+        source, used, mesh, programs.gather, steps_per_call=steps_per_call
+    )
 
 
 def build_model(
@@ -152,7 +196,9 @@ def build_model(
     )
 
 
-def build_optimizer(config: ml_collections.ConfigDict, schedule: Schedule):
+def build_optimizer(
+    config: ml_collections.ConfigDict, schedule: Schedule
+) -> optax.GradientTransformation:
     """The optimizer of a config, its schedule in steps."""
     return make_optimizer(
         config.train.learning_rate, config.train.lr_schedule, schedule.total_steps
@@ -161,15 +207,14 @@ def build_optimizer(config: ml_collections.ConfigDict, schedule: Schedule):
 
 def initial_state(run: Run) -> TrainState:
     """The state at step 0, on the devices."""
-    module = build_model(run.config, run.method)
-    params, stats = models.initialize(module, run.source.image_shape, run.config.seed)
+    image_shape, seed = run.source.image_shape, run.config.seed
+    params, stats = models.initialize(run.module, image_shape, seed)
     method_state = run.method.init(
         jax.random.fold_in(run.key, METHOD_KEY),
         params,
         len(run.splits.unlabeled),
         jnp.asarray(run.hidden) if run.method.reads_hidden_labels else None,
     )
-    optimizer = build_optimizer(run.config, run.schedule)
     return sharding.replicate(
-        init_state(optimizer, params, stats, method_state), run.mesh
+        init_state(run.optimizer, params, stats, method_state), run.mesh
     )

@@ -1,4 +1,4 @@
-"""The jitted functions: two train steps, prediction, refresh.
+"""The functions that a run compiles: the train step, prediction, refresh.
 
 Each is traced once per run: shapes never depend on how many images were selected, and
 what changes from refresh to refresh travels as traced values.
@@ -12,14 +12,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh
 
 from upsilon_jax.kernels.augment import normalize, views
 from upsilon_jax.kernels.targets import moving_average
 from upsilon_jax.methods.base import Method, keep
 from upsilon_jax.methods.baseline import supervised_loss
-from upsilon_jax.runtime.compilation import jit
-from upsilon_jax.runtime.sharding import replicated, rows
 from upsilon_jax.types import Batch, Forward, Outputs, TrainState
 
 # What "weak" and "strong" mean under each `data.augmentation`. Losses are computed on
@@ -45,13 +42,6 @@ class RawBatch(NamedTuple):
     index: jax.Array  # [M] int32, positions in D_u
 
 
-class RawBatches(NamedTuple):
-    """The batches of several steps, for one call."""
-
-    batch: RawBatch  # [S, ...] arrays
-    count: jax.Array  # [] int32 ≤ S: steps are taken with the first so many
-
-
 class Pixels(NamedTuple):
     """How uint8 pixels become the network's input."""
 
@@ -59,18 +49,6 @@ class Pixels(NamedTuple):
     std: tuple[float, ...]
     augmentation: str = "paper"
     flip: bool = True
-
-
-class Programs(NamedTuple):
-    """The compiled functions of a run."""
-
-    # (state, RawBatch, key) -> (state, metrics), or, where several steps are one call,
-    # (state, RawBatches, key) -> (state, metrics of [S])
-    supervised: Callable
-    semi_supervised: Callable
-    predict: Callable  # (params, stats, images uint8 [M, H, W, C]) -> Outputs
-    refresh: Callable | None  # (state, Predictions, where, key) -> MethodState
-    gather: Callable  # (images uint8 [N, H, W, C], index [..., M]) -> [..., M, H, W, C]
 
 
 def make_optimizer(
@@ -189,13 +167,14 @@ def make_train_steps(train_step: Callable) -> Callable:
       train_step: from `make_train_step`.
 
     Returns:
-      (state, RawBatches, key) -> (state, metrics of [S], zero from `count` on).
+      (state, RawBatch of [S, ...] arrays, count, key) -> (state, metrics of [S]). Only
+      the first `count` steps are taken; the metrics of the others are zero.
     """
 
-    def train_steps(state, batches, key):
-        pick = lambda step: jax.tree.map(lambda x: x[step], batches.batch)
+    def train_steps(state, batches, count, key):
+        pick = lambda step: jax.tree.map(lambda x: x[step], batches)
         _, scalars = jax.eval_shape(train_step, state, pick(0), key)
-        num_steps = len(batches.batch.label)
+        num_steps = len(batches.label)
         metrics = {k: jnp.zeros(num_steps, v.dtype) for k, v in scalars.items()}
 
         def advance(step, carry):
@@ -203,7 +182,7 @@ def make_train_steps(train_step: Callable) -> Callable:
             state, new = train_step(state, pick(step), key)
             return state, {k: v.at[step].set(new[k]) for k, v in metrics.items()}
 
-        return jax.lax.fori_loop(0, batches.count, advance, (state, metrics))
+        return jax.lax.fori_loop(0, count, advance, (state, metrics))
 
     return train_steps
 
@@ -230,42 +209,3 @@ def make_refresh(method: Method) -> Callable | None:
         return jax.tree.map(cut, state.method, new)
 
     return refresh
-
-
-def make_programs(
-    method: Method,
-    forward: Forward,
-    optimizer: optax.GradientTransformation,
-    pixels: Pixels,
-    mesh: Mesh,
-    *,
-    ema_decay: float,
-    steps_per_call: int = 1,
-) -> Programs:
-    """Everything compiled for a mesh; the train steps donate their state."""
-    whole, by_rows = replicated(mesh), rows(mesh)
-
-    def train(supervised):
-        step = make_train_step(
-            method,
-            forward,
-            optimizer,
-            pixels,
-            ema_decay=ema_decay,
-            supervised=supervised,
-        )
-        step = step if steps_per_call == 1 else make_train_steps(step)
-        return jit(step, donate_argnums=0, out_shardings=whole)
-
-    def gather(images, index):
-        by_last_axis = rows(mesh, axis=index.ndim - 1)
-        return jax.lax.with_sharding_constraint(images[index], by_last_axis)
-
-    refresh = make_refresh(method)
-    return Programs(
-        supervised=train(True),
-        semi_supervised=train(False),
-        predict=jit(make_predict(forward, pixels), out_shardings=by_rows),
-        refresh=refresh and jit(refresh, out_shardings=whole),
-        gather=jit(gather),
-    )

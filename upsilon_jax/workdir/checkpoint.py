@@ -67,6 +67,7 @@ class Checkpoints:
     def __init__(self, workdir: pathlib.Path, keep: int):
         self._folder = workdir.absolute() / "checkpoints"
         self._quarantine = workdir.absolute() / "corrupt"
+        self._newest: int | None = None
         self._manager = ocp.CheckpointManager(
             self._folder,
             options=ocp.CheckpointManagerOptions(
@@ -75,10 +76,12 @@ class Checkpoints:
         )
 
     def save(self, number: int, state: Any, record: dict) -> None:
-        """Starts writing, under a number above all earlier ones.
+        """Starts writing, under a number above all earlier ones, unless it is there.
 
         Errors of the previous one surface here, or in `close`.
         """
+        if number == self._newest:
+            return
         record = {**record, "digest": tree_digest(state)}
         with self._named_errors():
             saved = self._manager.save(
@@ -89,6 +92,7 @@ class Checkpoints:
             )
         if not saved:
             raise WorkdirError(f"{self._folder}: checkpoint {number} was not saved")
+        self._newest = number
 
     def restore(self, template: Any) -> tuple[Checkpoint | None, list[str]]:
         """The newest checkpoint that verifies, or None if none was ever saved.
@@ -105,6 +109,7 @@ class Checkpoints:
         for number in sorted(self._manager.all_steps(), reverse=True):
             checkpoint, complaint = self._read(number, template)
             if checkpoint:
+                self._newest = number
                 return checkpoint, complaints
             complaints.append(f"checkpoint {number} cannot be used: {complaint}")
             self._set_aside(number)

@@ -7,12 +7,12 @@ import pathlib
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import tqdm
 
 from upsilon_jax.types import PseudoLabels
+from upsilon_jax.workdir.schema import Entry, plain
 
 _SECONDS_BETWEEN_LINES = 10  # where there is no terminal
 
@@ -52,7 +52,8 @@ class Observer:
         self._total = total_steps
         self._clock, self._first = time.monotonic(), first_step
         self._last_line = -np.inf
-        self._seen: dict[str, Any] = {}
+        self._loss: float | None = None
+        self._entry: Entry | None = None  # of the last epoch
         self._writer = self._open_writer(workdir) if active else None
 
     def say(self, line: str) -> None:
@@ -62,23 +63,23 @@ class Observer:
 
     def steps(self, step: int, scalars: Mapping[str, float]) -> None:
         """Progress within an epoch."""
-        self._seen |= {"loss": scalars["loss"]}
+        self._loss = scalars["loss"]
         self._show(step)
         if self._writer:
             tagged = {f"train/{name}": value for name, value in scalars.items()}
             self._writer.write_scalars(step, tagged)
 
-    def epoch(self, step: int, entry: Mapping[str, Any]) -> None:
+    def epoch(self, entry: Entry) -> None:
         """An entry of the history."""
-        self._seen |= entry
-        self._show(step, last=step == self._total)
+        previous = self._entry
+        if previous and entry.accuracy is None:  # not measured: show the last one
+            self._entry = entry._replace(accuracy=previous.accuracy)
+        else:
+            self._entry = entry
+        self._show(entry.step, last=entry.step == self._total)
         if self._writer:
-            numbers = {
-                f"epoch/{key}": value
-                for key, value in entry.items()
-                if isinstance(value, int | float)
-            }
-            self._writer.write_scalars(step, numbers)
+            numbers = {f"epoch/{key}": value for key, value in plain(entry).items()}
+            self._writer.write_scalars(entry.step, numbers)
             self._writer.flush()
 
     def pseudo_labels(self, step: int, labels: PseudoLabels, num_outputs: int) -> None:
@@ -102,7 +103,8 @@ class Observer:
         self.close()
 
     def _show(self, step: int, *, last: bool = False) -> None:
-        self._bar.set_postfix_str(status(self._seen), refresh=False)
+        shown = status(self._loss, self._entry)
+        self._bar.set_postfix_str(shown, refresh=False)
         self._bar.update(step - self._bar.n)
         now = time.monotonic()
         due = last or now > self._last_line + _SECONDS_BETWEEN_LINES
@@ -111,7 +113,7 @@ class Observer:
             spent = now - self._clock
             left = spent * (self._total - step) / max(step - self._first, 1)
             self.say(
-                f"step {step}/{self._total}  {status(self._seen)}  "
+                f"step {step}/{self._total}  {shown}  "
                 f"{tqdm.tqdm.format_interval(left)} left"
             )
 
@@ -127,17 +129,15 @@ class Observer:
         )
 
 
-def status(seen: Mapping[str, Any]) -> str:
+def status(loss: float | None, entry: Entry | None) -> str:
     """The few values worth watching, in one short text."""
-    shown = []
-    for key, name, form in (
-        ("epoch", "epoch", "d"),
-        ("loss", "loss", ".3f"),
-        ("accuracy", "accuracy", ".1%"),
-        ("per_class", "N", "d"),
-        ("num_explored", "M", "d"),
-        ("ood_share", "OOD in P", ".0%"),
-    ):
-        if seen.get(key) is not None:
-            shown.append(f"{name} {seen[key]:{form}}")
-    return "  ".join(shown)
+    labels = entry and entry.labels
+    values = (
+        ("epoch {:d}", entry and entry.epoch),
+        ("loss {:.3f}", loss),
+        ("accuracy {:.1%}", entry and entry.accuracy),
+        ("N {:d}", labels and labels.per_class),
+        ("M {:d}", labels and labels.num_explored),
+        ("OOD in P {:.0%}", labels and labels.ood_share),
+    )
+    return "  ".join(form.format(v) for form, v in values if v is not None)

@@ -3,8 +3,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from upsilon_jax.inference import evaluate
+from upsilon_jax.inference import metrics
 from upsilon_jax.types import PseudoLabels
+from upsilon_jax.workdir.schema import Labels
 
 
 @pytest.fixture
@@ -16,25 +17,25 @@ def test_accuracy_ignores_the_extra_outputs(rng):
     logits = rng.normal(size=(50, 5))
     label = rng.integers(3, size=50)
     expected = np.mean([row[:3].argmax() == y for row, y in zip(logits, label)])  # noqa: B905
-    assert evaluate.accuracy(logits, label, 3) == expected
+    assert metrics.accuracy(logits, label, 3) == expected
     logits[:, 3:] += 50
-    assert evaluate.accuracy(logits, label, 3) == expected
+    assert metrics.accuracy(logits, label, 3) == expected
 
 
 def test_auroc_agrees_with_scikit_learn_and_splits_ties(rng):
     score = rng.integers(8, size=300).astype(float)  # many ties
     positive = rng.random(300) < 0.3
     expected = roc_auc_score(positive, score)
-    assert evaluate.auroc(score, positive) == pytest.approx(expected, abs=1e-12)
-    assert evaluate.auroc(score, np.zeros(300, bool)) is None
-    assert evaluate.auroc(np.ones(4), np.array([True, False, True, False])) == 0.5
+    assert metrics.auroc(score, positive) == pytest.approx(expected, abs=1e-12)
+    assert metrics.auroc(score, np.zeros(300, bool)) is None
+    assert metrics.auroc(np.ones(4), np.array([True, False, True, False])) == 0.5
 
 
 def test_confusion_has_a_row_for_every_true_class(rng):
     logits, label = rng.normal(size=(200, 6)), rng.integers(5, size=200)
     predicted = logits[:, :3].argmax(1)
     expected = confusion_matrix(label, predicted, labels=range(5))[:, :3]
-    np.testing.assert_array_equal(evaluate.confusion(logits, label, 3), expected)
+    np.testing.assert_array_equal(metrics.confusion(logits, label, 3), expected)
 
 
 def test_pseudo_labels_are_described_by_hand_counts():
@@ -43,24 +44,24 @@ def test_pseudo_labels_are_described_by_hand_counts():
     hidden = np.array([0, 0, 2, 3, 1, 1])
     weight = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
     labels = PseudoLabels(jnp.array(label), jnp.array(weight))
-    assert evaluate.describe_pseudo_labels(labels, hidden, 2) == {
-        "num_selected": 5,
-        "num_confident": 4,
-        "per_class": 2,
-        "num_explored": 1,
-        "ood_share": 0.5,
-        "pseudo_accuracy": 0.5,
-    }
-    unknown = evaluate.describe_pseudo_labels(labels, np.full(6, -1), 2)
-    assert "ood_share" not in unknown and unknown["num_confident"] == 4
+    assert metrics.measure_labels(labels, hidden, 2) == Labels(
+        num_selected=5,
+        num_confident=4,
+        per_class=2,
+        num_explored=1,
+        ood_share=0.5,
+        pseudo_accuracy=0.5,
+    )
+    unknown = metrics.measure_labels(labels, np.full(6, -1), 2)
+    assert unknown.ood_share is None and unknown.num_confident == 4
 
 
 def test_imbalance_is_measured_on_id_and_ood_images_apart():
     # ID images: balanced over 2 classes; OOD images: all on class 0
     logits = np.array([[1, 0], [0, 1], [1, 0], [1, 0]], np.float32)
     hidden = np.array([0, 1, 2, 2])
-    found = evaluate.describe_imbalance(logits, hidden, 2)
-    assert found["kl_id"] == 0 and found["ratio_id"] == 1
-    assert found["kl_ood"] == pytest.approx(np.log(2), rel=1e-6)
-    assert np.isinf(found["ratio_ood"])
-    assert evaluate.describe_imbalance(logits, np.full(4, -1), 2) == {}
+    found = metrics.measure_imbalance(logits, hidden, 2)
+    assert found.kl_id == 0 and found.ratio_id == 1
+    assert found.kl_ood == pytest.approx(np.log(2), rel=1e-6)
+    assert np.isinf(found.ratio_ood)
+    assert metrics.measure_imbalance(logits, np.full(4, -1), 2) is None

@@ -1,0 +1,79 @@
+"""Whole passes over images between the steps: new pseudo-labels, and measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from upsilon_jax.inference import metrics
+from upsilon_jax.inference.predict import predict_all
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training.setup import REFRESH_KEY, Run
+from upsilon_jax.types import Outputs, Predictions, TrainState
+from upsilon_jax.workdir.schema import Imbalance
+
+# Prediction keeps no activations, so it takes more rows at once than training.
+_PREDICT_BATCHES = 4
+
+
+def refresh(run: Run, state: TrainState, epoch: int) -> tuple[TrainState, Imbalance]:
+    """`method.refresh` on predictions of all of D_u (Algorithm 1, line 7).
+
+    Args:
+      run: what is trained.
+      state: its state; the method says whether live or EMA weights predict.
+      epoch: epochs that are finished.
+
+    Returns:
+      The state with the method's part renewed, and how uneven plain labels were.
+    """
+    live = (state.params, state.stats)
+    weights = state.ema if run.method.refresh_with == "ema" else live
+    unlabeled = _predict(run, weights, "train", run.splits.unlabeled)
+    valid = {k: v[:0] for k, v in unlabeled.items()}
+    if len(run.splits.valid):
+        valid = _predict(run, weights, "train", run.splits.valid)
+        valid = {k: v[: len(run.splits.valid)] for k, v in valid.items()}
+    num_unlabeled, padded = len(run.splits.unlabeled), len(unlabeled["logits"])
+    where = sharding.put_rows(np.arange(padded) < num_unlabeled, run.mesh)
+    key = jax.random.fold_in(jax.random.fold_in(run.key, REFRESH_KEY), epoch)
+    outputs = Predictions(unlabeled, valid)
+    method_state = run.programs.refresh(state, outputs, where, key)
+    logits = sharding.fetch(unlabeled["logits"])[:num_unlabeled]
+    found = metrics.measure_imbalance(logits, run.hidden, run.splits.num_classes)
+    return state._replace(method=method_state), found
+
+
+def accuracy(run: Run, weights: tuple) -> float:
+    """Of (params, stats) on the test images of the ID classes."""
+    test = run.splits.test
+    logits = _logits(run, weights, "test", test)
+    return metrics.accuracy(logits, run.test_classes[test], run.splits.num_classes)
+
+
+def final_measures(run: Run, weights: tuple) -> dict[str, Any]:
+    """What is worth one pass over all test classes and over D_u: fields of a result."""
+    test, num_classes = np.flatnonzero(run.test_classes >= 0), run.splits.num_classes
+    logits = _logits(run, weights, "test", test)
+    unlabeled = _logits(run, weights, "train", run.splits.unlabeled)
+    label = run.test_classes[test]
+    return {
+        "confusion": metrics.confusion(logits, label, num_classes).tolist(),
+        "auroc": metrics.id_auroc(logits, label, num_classes),
+        "imbalance": metrics.measure_imbalance(unlabeled, run.hidden, num_classes),
+    }
+
+
+def _logits(run: Run, weights: tuple, split: str, indices: np.ndarray) -> np.ndarray:
+    """[n, T] on the host of every process."""
+    outputs = _predict(run, weights, split, indices)
+    return sharding.fetch(outputs["logits"])[: len(indices)]
+
+
+def _predict(run: Run, weights: tuple, split: str, indices: np.ndarray) -> Outputs:
+    """Outputs of (params, stats) for images of a split, in order, rows padded."""
+    size = min(run.config.train.batch_size * _PREDICT_BATCHES, len(indices))
+    chunks = run.feed.in_order(split, indices, sharding.padded(size, run.mesh))
+    return predict_all(run.programs.predict, *weights, chunks, run.mesh)

@@ -1,0 +1,86 @@
+"""One run, or several that differ in their seed: a layer around the loop.
+
+Where there are as many devices as seeds, every seed has its own and a thread that
+trains it there: the steps of all are under way at the same time. Else they are trained
+one after the other, with the same compiled programs: on a single device `vmap` over
+seeds is slower than separate calls (`python -m benchmarks --rows=12`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import ml_collections
+
+from upsilon_jax.config import of_seed, validate
+from upsilon_jax.runtime import interrupts, sharding
+from upsilon_jax.training.loop import train_run
+from upsilon_jax.training.setup import Shared
+from upsilon_jax.workdir.schema import Result, plain
+from upsilon_jax.workdir.summary import of_seeds
+
+
+def train(
+    config: ml_collections.ConfigDict,
+    workdir: str | pathlib.Path,
+    *,
+    override_config: bool = False,
+) -> dict[str, Any]:
+    """Trains as the config says, or goes on where the workdir's checkpoint stands.
+
+    It leaves the process as it is: `upsilon_jax.runtime.setup` makes it faster and lets
+    Ctrl-C wait for the next step.
+
+    Args:
+      config: see `upsilon_jax/config`.
+      workdir: gets checkpoints, TensorBoard events, `manifest.json`, `result.json` and
+        `curves.png`; with several seeds, each in a folder `seed_S` of its own.
+      override_config: goes on although the stored config differs.
+
+    Returns:
+      The contents of `result.json`; with several seeds those of `schema.Seeds`.
+
+    Raises:
+      UserError: one line for the user.
+      KeyboardInterrupt: somebody wants it to stop; it is saved.
+    """
+    validate(config)
+    workdir, count = pathlib.Path(workdir), config.train.num_seeds
+    with interrupts.listening():
+        if count == 1:
+            return plain(train_run(config, workdir, override_config=override_config))
+        return plain(of_seeds(_train_seeds(config, workdir, override_config)))
+
+
+def _train_seeds(config, workdir: pathlib.Path, override_config: bool) -> list[Result]:
+    """The results of all seeds, in order."""
+    shared, count = Shared(), config.train.num_seeds
+
+    def train_seed(seed: int, mesh=None) -> Result:
+        return train_run(
+            of_seed(config, seed),
+            workdir / f"seed_{seed}",
+            mesh=mesh,
+            shared=shared,
+            override_config=override_config,
+            label=f"seed {seed}",
+        )
+
+    seeds, meshes = range(config.seed, config.seed + count), sharding.seed_meshes(count)
+    if not meshes:
+        return [train_seed(seed) for seed in seeds]
+    with ThreadPoolExecutor(count, thread_name_prefix="seed") as threads:
+        pairs = zip(seeds, meshes, strict=True)
+        return _wait([threads.submit(train_seed, *pair) for pair in pairs])
+
+
+def _wait(futures: list[Future]) -> list[Result]:
+    """The results of threads; if one fails, or on Ctrl-C, all are stopped and saved."""
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        interrupts.request(signal.SIGINT)
+        raise

@@ -1,0 +1,59 @@
+"""Prints docs/result.md from the schema:  python -m upsilon_jax.workdir."""
+
+from __future__ import annotations
+
+import sys
+from typing import get_args, get_type_hints
+
+from upsilon_jax.workdir import schema
+
+_RECORDS = (
+    schema.Result,
+    schema.Entry,
+    schema.Labels,
+    schema.Imbalance,
+    schema.Seeds,
+    schema.Manifest,
+)
+_INTRODUCTION = """\
+# What a run leaves behind: `result.json` and `manifest.json`
+
+`python -m upsilon_jax.workdir` makes this page from `upsilon_jax/workdir/schema.py`,
+where every field is stated once. Both files are valid JSON: a number that is not finite
+is `null`. A file of another `format` is refused with one line.
+
+`manifest.json` is written when a run starts, `result.json` when it has ended. Times of
+the clock stand only under names that end in `_seconds`; all else is the same when a run
+is interrupted and goes on. Next to them lie `config.json`, `checkpoints/`,
+`tensorboard/`, `curves.png` and, where files had to be left out, `skipped.txt`.
+"""
+
+
+def reference() -> str:
+    """The page, in Markdown."""
+    return "\n".join([_INTRODUCTION, *map(_section, _RECORDS)])
+
+
+def _section(record: type) -> str:
+    lines = [f"## {record.__name__}", "", *_paragraphs(record.__doc__), ""]
+    lines += ["| field | type | meaning |", "|---|---|---|"]
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        kind, meaning = get_args(hint)
+        lines.append(f"| `{name}` | {_spelled(kind)} | {meaning} |")
+    return "\n".join([*lines, ""])
+
+
+def _paragraphs(doc: str) -> list[str]:
+    return [line.strip() for line in doc.strip().splitlines()]
+
+
+def _spelled(kind) -> str:
+    """A type as a reader of JSON would say it."""
+    text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+    for long, short in (("typing.", ""), ("upsilon_jax.workdir.schema.", "")):
+        text = text.replace(long, short)
+    return text.replace("None", "null").replace("|", "or")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())
