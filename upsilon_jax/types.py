@@ -61,6 +61,8 @@ class Batch(NamedTuple):
     label: jax.Array  # [B] int32 in [0, C)
     views: jax.Array  # [V, M, H, W, C]
     index: jax.Array  # [M] int32, positions in D_u
+    # P of these M rows, in a composed method only: `methods/compose.py` fills it in.
+    pseudo: PseudoLabels | None = None
 
 
 class Aux(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.methods.tiny import IMAGE, assert_same, network, quick_jit, to_double
 from upsilon_jax import models
-from upsilon_jax.methods import METHODS
+from upsilon_jax.methods import BASES, METHODS, resolve, split_name
 from upsilon_jax.runtime.sharding import data_mesh, put_rows, replicate
 from upsilon_jax.training.step import (
     Pixels,
@@ -44,6 +44,8 @@ LIVE_SCORE = {
     "upsilon_ent": {"threshold": -1.8, "ood_threshold": -1.85},
     "upsilon_sd": {"threshold": 0.1, "ood_threshold": 0.05},
 }
+# In a composed method; the tiny network is less sure over T = C + K outputs.
+LIVE_WRAPPER = {"threshold": 0.25, "ood_threshold": 0.2, "num_clusters": 2}
 # The gradient is the optimizer's state, so that a step shows it.
 SHOW_GRADIENT = optax.GradientTransformation(
     init=lambda params: jax.tree.map(jnp.zeros_like, params),
@@ -54,13 +56,24 @@ SHOW_GRADIENT = optax.GradientTransformation(
 )
 
 NETWORKS = ["tiny", pytest.param("wide_resnet", marks=pytest.mark.slow)]
-every_method = pytest.mark.parametrize("name", METHODS)
+# Of the composed ones the plainest, one that mixes rows, and one with its own refresh
+# stand for the others, which are slow tests.
+COMPOSED = [f"{base}+upsilon" for base in BASES if base != "pl"]
+FAST = ("fixmatch+upsilon", "mixmatch+upsilon", "openmatch+upsilon")
+MARKED = [
+    pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow])
+    for name in COMPOSED
+]
+every_method = pytest.mark.parametrize("name", [*METHODS, *MARKED])
 every_network = pytest.mark.parametrize("net", NETWORKS)
 
 
 def build(name):
-    known = inspect.signature(METHODS[name]).parameters
+    base, suffix = split_name(name)
+    known = inspect.signature(METHODS[base]).parameters
     live = {k: v for k, v in LIVE.items() if k in known} | LIVE_SCORE.get(name, {})
+    if suffix:
+        return resolve(name)(C, upsilon=LIVE_WRAPPER, **live)
     return METHODS[name](C, **live)
 
 
@@ -218,6 +231,15 @@ def test_a_restart_in_the_middle_changes_no_bit(name, net):
     assert_same(state, this.end)
 
 
+@pytest.mark.parametrize("name", MARKED)
+def test_p_of_a_composed_method_has_both_parts(name):
+    this = run(name, "tiny")
+    pseudo = jax.tree.map(np.asarray, this.method.selection(this.start.method))
+    chosen, explored = pseudo.weight > 0, pseudo.label >= C
+    assert len(chosen) == NUM_UNLABELED and not chosen.all()
+    assert (chosen & explored).any() and (chosen & ~explored).any()
+
+
 @every_method
 def test_hidden_labels_are_inert(name):
     method = build(name)
@@ -284,10 +306,10 @@ def sharded_and_not(name, net, double):
 
 # Where rows of a batch meet other rows than in BatchNorm and in means; all the others
 # are slow tests.
-ROWS_MEET = ("upsilon", "mixmatch", "uasd", "openmatch", "orca")
+ROWS_MEET = ("upsilon", "mixmatch", "uasd", "openmatch", "orca", "mixmatch+upsilon")
 SHARDED = [
     pytest.param(name, marks=[] if name in ROWS_MEET else [pytest.mark.slow])
-    for name in METHODS
+    for name in (*METHODS, *COMPOSED)
 ]
 
 

@@ -17,7 +17,6 @@ from upsilon_jax.training.lockstep import Stepper
 from upsilon_jax.training.progress import Trainee
 from upsilon_jax.training.setup import Run
 from upsilon_jax.training.step import RawBatch, RawBatches
-from upsilon_jax.types import PseudoLabels
 
 
 def population(trainee: Trainee) -> np.ndarray | None:
@@ -26,9 +25,10 @@ def population(trainee: Trainee) -> np.ndarray | None:
     pretraining = len(trainee.progress.history) < run.schedule.pretrain_epochs
     if not run.method.views or pretraining:
         return np.empty(0, np.int64)
-    if not isinstance(state.method, PseudoLabels):
+    if not run.method.trains_on_selection:
         return None
-    selected = np.flatnonzero(np.asarray(state.method.weight) > 0)
+    weight = run.method.selection(state.method).weight
+    selected = np.flatnonzero(np.asarray(weight) > 0)
     masked = run.config.data.pseudo_batches == "masked"
     return None if masked and len(selected) else selected
 

@@ -28,7 +28,7 @@ from upsilon_jax.training.epoch import is_supervised, population, train_epoch
 from upsilon_jax.training.lockstep import Stepper, make_stepper
 from upsilon_jax.training.progress import Progress, Trainee
 from upsilon_jax.training.setup import Run, initial_state, prepare
-from upsilon_jax.types import PseudoLabels, TrainState
+from upsilon_jax.types import TrainState
 from upsilon_jax.workdir import results
 from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
 from upsilon_jax.workdir.observer import Observer
@@ -240,12 +240,10 @@ def _finish_epoch(
     if run.schedule.refresh_due(epoch):
         state, found = passes.refresh(run, state, epoch, interrupts.check)
         found["refresh_seconds"] = time.monotonic() - clock
-    if isinstance(state.method, PseudoLabels):
-        found |= evaluate.describe_pseudo_labels(
-            state.method, run.hidden, run.num_classes
-        )
+    if (selection := run.method.selection(state.method)) is not None:
+        found |= evaluate.describe_pseudo_labels(selection, run.hidden, run.num_classes)
         observer.pseudo_labels(
-            progress.step, state.method, run.method.heads["logits"].size
+            progress.step, selection, run.method.heads["logits"].size
         )
     entry = {
         "epoch": epoch,
