@@ -29,11 +29,14 @@ Forward = Callable[..., "tuple[Outputs, Stats]"]
 
 
 class Head(NamedTuple):
-    """One output of the network, computed from its pooled features."""
+    """One output of the network: a map of its pooled features, or of another head."""
 
     size: int | tuple[int, ...]
     kind: str = "linear"  # or "cosine": 10 · <h/|h|, W/|W|>
     bias: bool = True
+    hidden: tuple[int, ...] = ()  # widths of leaky-ReLU layers before the last one
+    source: str = "features"  # its input; or the name of a head that stands before it
+    detach: bool = False  # whether no gradient goes back into the source
 
 
 class PseudoLabels(NamedTuple):
@@ -61,6 +64,8 @@ class Batch(NamedTuple):
     label: jax.Array  # [B] int32 in [0, C)
     views: jax.Array  # [V, M, H, W, C]
     index: jax.Array  # [M] int32, positions in D_u
+    # P of these M rows, in a composed method only: `methods/compose.py` fills it in.
+    pseudo: PseudoLabels | None = None
 
 
 class Aux(NamedTuple):

@@ -131,3 +131,21 @@ def test_nearest_other_takes_a_twin_but_never_itself():
     nearest = np.asarray(targets.nearest_other(h))
     assert nearest[0] == 1 and nearest[1] == 0
     assert (nearest != np.arange(4)).all()
+
+
+def test_a_shuffle_is_a_permutation():
+    partner = targets.shuffle(jax.random.key(0), 40)
+    np.testing.assert_array_equal(np.sort(partner), np.arange(40))
+    everywhere = targets.shuffle(jax.random.key(0), 40, jnp.ones(40, bool))
+    np.testing.assert_array_equal(everywhere, partner)
+
+
+@pytest.mark.parametrize("allowed", [1, 7, 20, 39])
+def test_a_shuffle_within_some_rows_uses_each_of_them_alike(allowed):
+    where = np.isin(np.arange(40), RNG.permutation(40)[:allowed])
+    partner = np.asarray(targets.shuffle(jax.random.key(1), 40, jnp.asarray(where)))
+    uses = np.bincount(partner, minlength=40)
+    assert set(uses[~where]) == {0}
+    assert set(uses[where]) <= {40 // allowed, -(-40 // allowed)}
+    other = np.asarray(targets.shuffle(jax.random.key(2), 40, jnp.asarray(where)))
+    assert allowed == 1 or np.any(other != partner)

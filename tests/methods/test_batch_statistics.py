@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.methods.tiny import assert_close, quick_jit, setting, to_double
-from upsilon_jax.methods import METHODS
+from upsilon_jax.methods import METHODS, resolve
 
 C, B, M = 5, 8, 16
 REQUIRED = {
@@ -14,22 +14,28 @@ REQUIRED = {
     "re_assigned": {"num_ood_classes": 2},
 }
 # method -> rows of every forward pass, and which of them updates. VAT: joint, clean,
-# inside the direction, perturbed. MixMatch: guesses, mixture. All others: one pass.
+# inside the direction, perturbed. MixMatch: guesses, mixture, and for clusters the
+# images themselves. All others: one pass.
 PASSES = {
     "baseline": ([B], 0),
     "pi_model": ([B + M, M], 0),
     "mean_teacher": ([B + M, M], 0),
     "vat": ([B + M, M, M, M], 0),
     "mixmatch": ([2 * M, B + 2 * M], 1),
+    "mixmatch+rpl": ([2 * M, B + 2 * M], 1),
+    "mixmatch+upsilon": ([2 * M, B + 2 * M, M], 1),
+    "vat+upsilon": ([B + M, M, M, M], 0),
     "fixmatch": ([B + 2 * M], 0),
     "openmatch": ([2 * B + 2 * M], 0),
     "orca": ([B + M, B + M], 0),
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [*METHODS, "mixmatch+rpl", "mixmatch+upsilon", "vat+upsilon"]
+)
 def test_one_known_pass_updates_the_statistics(name, x64):
-    method = METHODS[name](C, **REQUIRED.get(name, {}))
+    method = resolve(name)(C, **REQUIRED.get(name, {}))
     hidden = np.arange(32) % (C + 2) if method.reads_hidden_labels else None
     forward, state, batch = setting(
         method, num_classes=C, batch_norm=True, labeled=B, unlabeled=M, hidden=hidden

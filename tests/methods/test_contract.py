@@ -10,10 +10,9 @@ import numpy as np
 import optax
 import pytest
 
-from tests.methods.tiny import IMAGE, assert_same, network, quick_jit, to_double
+from tests.methods.tiny import IMAGE, assert_same, network, quick_jit
 from upsilon_jax import models
-from upsilon_jax.methods import METHODS
-from upsilon_jax.runtime.sharding import data_mesh, put_rows, replicate
+from upsilon_jax.methods import BASES, METHODS, resolve, split_name
 from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
@@ -44,6 +43,8 @@ LIVE_SCORE = {
     "upsilon_ent": {"threshold": -1.8, "ood_threshold": -1.85},
     "upsilon_sd": {"threshold": 0.1, "ood_threshold": 0.05},
 }
+# In a composed method; the tiny network is less sure over T = C + K outputs.
+LIVE_WRAPPER = {"threshold": 0.25, "ood_threshold": 0.2, "num_clusters": 2}
 # The gradient is the optimizer's state, so that a step shows it.
 SHOW_GRADIENT = optax.GradientTransformation(
     init=lambda params: jax.tree.map(jnp.zeros_like, params),
@@ -54,13 +55,24 @@ SHOW_GRADIENT = optax.GradientTransformation(
 )
 
 NETWORKS = ["tiny", pytest.param("wide_resnet", marks=pytest.mark.slow)]
-every_method = pytest.mark.parametrize("name", METHODS)
+# Of the composed ones the plainest, one that mixes rows, and one with its own refresh
+# stand for the others, which are slow tests.
+COMPOSED = [f"{base}+upsilon" for base in BASES if base != "pl"]
+FAST = ("fixmatch+upsilon", "mixmatch+upsilon", "openmatch+upsilon")
+MARKED = [
+    pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow])
+    for name in COMPOSED
+]
+every_method = pytest.mark.parametrize("name", [*METHODS, *MARKED])
 every_network = pytest.mark.parametrize("net", NETWORKS)
 
 
 def build(name):
-    known = inspect.signature(METHODS[name]).parameters
+    base, suffix = split_name(name)
+    known = inspect.signature(METHODS[base]).parameters
     live = {k: v for k, v in LIVE.items() if k in known} | LIVE_SCORE.get(name, {})
+    if suffix:
+        return resolve(name)(C, upsilon=LIVE_WRAPPER, **live)
     return METHODS[name](C, **live)
 
 
@@ -218,6 +230,15 @@ def test_a_restart_in_the_middle_changes_no_bit(name, net):
     assert_same(state, this.end)
 
 
+@pytest.mark.parametrize("name", MARKED)
+def test_p_of_a_composed_method_has_both_parts(name):
+    this = run(name, "tiny")
+    pseudo = jax.tree.map(np.asarray, this.method.selection(this.start.method))
+    chosen, explored = pseudo.weight > 0, pseudo.label >= C
+    assert len(chosen) == NUM_UNLABELED and not chosen.all()
+    assert (chosen & explored).any() and (chosen & ~explored).any()
+
+
 @every_method
 def test_hidden_labels_are_inert(name):
     method = build(name)
@@ -251,54 +272,3 @@ def test_pre_training_leaves_the_heads_it_does_not_use_alone():
     state, _ = quick_jit(step)(state, raw_batch(image), KEY)
     assert not np.any(state.opt["open_kernel"]) and np.any(state.opt["logits_kernel"])
     assert_same(state.method, own)
-
-
-def assert_close_in_norm(got, want, tolerance):
-    for (path, a), b in zip(
-        jax.tree_util.tree_leaves_with_path(got), jax.tree.leaves(want), strict=True
-    ):
-        a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-        error, size = np.linalg.norm(a - b), np.linalg.norm(b)
-        assert error <= tolerance * size, (jax.tree_util.keystr(path), error / size)
-
-
-def sharded_and_not(name, net, double):
-    """(loss, gradient, statistics) of one step on 8 devices, and on one."""
-    this = run(name, net)
-    state = this.refresh(jax.device_put(this.middle))
-    state, raw = on_host(state), raw_batch(this.image, STEPS)
-    if double:
-        state = to_double(state)
-    mesh = data_mesh(jax.devices())
-    step = make_train_step(
-        this.method, this.forward, SHOW_GRADIENT, PIXELS, ema_decay=0.9
-    )
-    sharded = quick_jit(step)(
-        replicate(state, mesh), put_rows(raw, mesh), replicate(KEY, mesh)
-    )
-    whole = (quick_jit(step) if double else this.step)(state, raw, KEY)
-    shown = lambda new, metrics: (metrics["loss"], new.opt, new.stats)
-    assert len(sharded[0].step.devices()) == 8
-    return shown(*sharded), shown(*whole)
-
-
-# Where rows of a batch meet other rows than in BatchNorm and in means; all the others
-# are slow tests.
-ROWS_MEET = ("upsilon", "mixmatch", "uasd", "openmatch", "orca")
-SHARDED = [
-    pytest.param(name, marks=[] if name in ROWS_MEET else [pytest.mark.slow])
-    for name in METHODS
-]
-
-
-@pytest.mark.parametrize("name", SHARDED)
-def test_a_step_on_8_devices_is_the_step_on_one(name):
-    assert_close_in_norm(*sharded_and_not(name, "tiny", double=False), 1e-4)
-
-
-@pytest.mark.slow
-@every_method
-def test_a_step_on_8_devices_is_the_step_on_one_in_float64(name):
-    run(name, "tiny")  # in float32, outside
-    with jax.enable_x64(True):
-        assert_close_in_norm(*sharded_and_not(name, "tiny", double=True), 1e-9)

@@ -7,7 +7,8 @@ import pytest
 from tests.methods.tiny import assert_close, gradient, predict, setting, value
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import baseline
-from upsilon_jax.methods.pseudo_labels import none_selected, pseudo_label_loss
+from upsilon_jax.methods.pseudo_labels import pseudo_label_loss
+from upsilon_jax.methods.selection import none_selected
 from upsilon_jax.types import Head, PseudoLabels
 
 C = 5
@@ -15,7 +16,7 @@ C = 5
 
 def method_with(**options):
     return Method(
-        loss=pseudo_label_loss(**options),
+        loss=pseudo_label_loss(C, **options),
         heads={"logits": Head(C)},
         init=none_selected,
         views=("strong",),
@@ -84,9 +85,9 @@ def test_the_ramp_counts_from_its_start():
 
 def test_it_refuses_unknown_options():
     with pytest.raises(ValueError, match="normalize='mean'"):
-        pseudo_label_loss(normalize="mean")
+        pseudo_label_loss(C, normalize="mean")
     with pytest.raises(ValueError, match="pseudo_batches='all'"):
-        pseudo_label_loss(pseudo_batches="all")
+        pseudo_label_loss(C, pseudo_batches="all")
 
 
 def test_the_baseline_pushes_extra_outputs_down():

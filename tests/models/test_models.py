@@ -144,55 +144,6 @@ def test_first_norm_of_every_group_matters(group):
     assert float(jnp.abs(after - before).max()) > 1e-3
 
 
-def test_heads_have_their_shapes_and_formulas():
-    heads = {
-        "logits": Head(5),
-        "open": Head((2, 3)),
-        "flat": Head(4, bias=False),
-        "cosine": Head(4, kind="cosine"),
-    }
-    module = tiny(heads)
-    params, stats = perturbed(initialize(module, (8, 8, 3), seed=0))
-    outputs = jax.tree.map(
-        np.asarray, run(module, params, stats, images((6, 8, 8, 3)))[0]
-    )
-    assert set(outputs) == {*heads, "features"}
-    assert "bias" not in params["head_flat"] and "bias" not in params["head_cosine"]
-    h = outputs["features"]
-    p = jax.tree.map(np.asarray, params)
-    expected = {
-        "logits": h @ p["head_logits"]["kernel"] + p["head_logits"]["bias"],
-        "open": (h @ p["head_open"]["kernel"] + p["head_open"]["bias"]).reshape(
-            6, 2, 3
-        ),
-        "flat": h @ p["head_flat"]["kernel"],
-        "cosine": 10
-        * (h / np.linalg.norm(h, axis=1, keepdims=True))
-        @ (
-            p["head_cosine"]["kernel"]
-            / np.linalg.norm(p["head_cosine"]["kernel"], axis=0)
-        ),
-    }
-    for name, value in expected.items():
-        np.testing.assert_allclose(outputs[name], value, rtol=1e-5, atol=1e-5)
-
-
-def test_cosine_head_is_bounded_scale_free_and_safe_at_zero():
-    from upsilon_jax.models.classifier import LinearHead
-
-    module = LinearHead(Head(4, kind="cosine"))
-    kernel = images((7, 4))
-    features = images((9, 7), seed=1)
-    z = module.apply({"params": {"kernel": kernel}}, features)
-    scaled = module.apply(
-        {"params": {"kernel": kernel * jnp.array([[1, 2, 3, 4.0]])}}, 5 * features
-    )
-    assert float(jnp.abs(z).max()) <= 10 * (1 + 1e-6)
-    np.testing.assert_allclose(z, scaled, rtol=1e-5, atol=1e-5)
-    loss = lambda h: module.apply({"params": {"kernel": kernel}}, h).sum()
-    assert bool(jnp.isfinite(jax.grad(loss)(jnp.zeros((1, 7)))).all())
-
-
 def test_bfloat16_computes_in_half_and_returns_float32():
     heads = {"logits": Head(5), "open": Head((2, 3))}
     half, full = tiny(heads, dtype="bfloat16"), tiny(heads)
@@ -311,6 +262,11 @@ def test_rows_over_devices_give_the_same_step(rows_over_8_devices):
         ({"heads": {"logits": Head((2, -3))}}, "'logits'"),
         ({"heads": {"logits": Head(5, kind="mlp")}}, "mlp"),
         ({"heads": {"features": Head(5)}}, "features"),
+        ({"heads": {"logits": Head(5, hidden=(8, 0))}}, "'logits'.*hidden"),
+        (
+            {"heads": {"logits": Head(5, source="z"), "z": Head(4)}},
+            "'logits': source must be one of features",
+        ),
     ],
 )
 def test_bad_descriptions_are_refused(kwargs, message):

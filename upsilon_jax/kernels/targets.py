@@ -38,6 +38,21 @@ def mixup(values: jax.Array, partner: jax.Array, weight: jax.Array) -> jax.Array
     return weight * values + (1 - weight) * values[partner]
 
 
+def shuffle(key: jax.Array, num: int, where: jax.Array | None = None) -> jax.Array:
+    """A random partner for each of `num` rows, [num] int: a permutation.
+
+    With `where` [num] only rows where it is true are partners, each of them as often as
+    any other or once more; at least one must be. If it is true everywhere the result is
+    the permutation.
+    """
+    order = jax.random.permutation(key, num)
+    if where is None:
+        return order
+    # Those that may be drawn come first, in the order of the permutation.
+    order = order[jnp.argsort(~where[order], stable=True)]
+    return order[jnp.arange(num) % jnp.maximum(jnp.sum(where), 1)]
+
+
 def moving_average(
     average: Any, new: Any, step: jax.Array, decay: float, warm_up: bool = True
 ) -> Any:

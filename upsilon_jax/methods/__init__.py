@@ -1,9 +1,22 @@
-"""Every method by name: `METHODS[name](num_classes, **hyperparameters) -> Method`."""
+"""Every method by name: `METHODS[name](num_classes, **hyperparameters) -> Method`.
 
+`resolve` also knows the composed ones, such as "fixmatch+upsilon".
+"""
+
+from collections.abc import Callable
 from functools import partial
 
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import baseline
+from upsilon_jax.methods.compose import (
+    BASES,
+    SUFFIXES,
+    Composed,
+    compose,
+    composed,
+    split_name,
+)
 from upsilon_jax.methods.ds3l import ds3l
 from upsilon_jax.methods.fixmatch import fixmatch
 from upsilon_jax.methods.mean_teacher import mean_teacher
@@ -45,4 +58,27 @@ METHODS = {
     "oracle": oracle,
 }
 
-__all__ = ["METHODS", "Method"]
+__all__ = [
+    "BASES",
+    "METHODS",
+    "SUFFIXES",
+    "Composed",
+    "Method",
+    "compose",
+    "resolve",
+    "split_name",
+]
+
+
+def resolve(name: str) -> Callable[..., Method]:
+    """The factory of a method, plain ("fixmatch") or composed ("fixmatch+upsilon").
+
+    Raises:
+      ConfigError: there is no such method, in one line.
+    """
+    base, suffix = split_name(name)
+    if suffix is not None:
+        return composed(base, suffix)
+    if name not in METHODS:
+        raise ConfigError(f"method {name!r}: not one of {', '.join(METHODS)}")
+    return METHODS[name]

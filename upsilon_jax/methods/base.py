@@ -2,13 +2,14 @@
 
 A factory `name(num_classes, *, hyperparameters...)` returns a `Method`. It holds no
 network, no data and no config, so one train step, one loop and one contract test serve
-every method. Five words are all a reader needs:
+every method. Six words are all a reader needs:
 
-    loss     the objective of one step, with the forward pass that updates BatchNorm
-    heads    the outputs it wants from the network
-    init     its own state (pseudo-labels, a bank, a second network ...)
-    adapt    changes that state inside a step, before the gradient is taken
-    refresh  changes that state between steps, from predictions on all of D_u
+    loss       the objective of one step, with the forward pass that updates BatchNorm
+    heads      the outputs it wants from the network
+    init       its own state (pseudo-labels, a bank, a second network ...)
+    adapt      changes that state inside a step, before the gradient is taken
+    refresh    changes that state between steps, from predictions on all of D_u
+    selection  the pseudo-labels inside that state, if there are any
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from upsilon_jax.types import Head, MethodState
+from upsilon_jax.types import Head, MethodState, PseudoLabels
 
 
 def no_state(key, params, num_unlabeled, hidden=None) -> MethodState:
@@ -27,6 +28,16 @@ def no_state(key, params, num_unlabeled, hidden=None) -> MethodState:
 def keep(forward, state, batch, key) -> MethodState:
     """The `adapt` of a method that changes nothing inside the step."""
     return state.method
+
+
+def no_selection(state: MethodState) -> PseudoLabels | None:
+    """The `selection` of a method without pseudo-labels."""
+    return None
+
+
+def whole_state(state: PseudoLabels) -> PseudoLabels:
+    """The `selection` of a method whose state is P and nothing else."""
+    return state
 
 
 class Method(NamedTuple):
@@ -45,6 +56,10 @@ class Method(NamedTuple):
       views: augmentations of an unlabeled image, () if it uses none.
       labeled_views: augmentations of a labeled image.
       reads_hidden_labels: whether `init` may see the truth (analysis only).
+      selection: MethodState -> PseudoLabels [N], the P inside the state, or None.
+      trains_on_selection: whether images outside P carry no loss. An epoch with P = ∅
+        is then supervised, and unlabeled batches may be drawn from P alone
+        (`data.pseudo_batches`). Else every epoch passes over all of D_u.
     """
 
     loss: Callable
@@ -57,3 +72,5 @@ class Method(NamedTuple):
     views: tuple[str, ...] = ("weak",)
     labeled_views: tuple[str, ...] = ("weak",)
     reads_hidden_labels: bool = False
+    selection: Callable[[MethodState], PseudoLabels | None] = no_selection
+    trains_on_selection: bool = False

@@ -12,6 +12,7 @@ from upsilon_jax.kernels.bilevel import meta_gradient
 from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import supervised_loss
+from upsilon_jax.methods.selection import cluster_loss, outside_clusters
 from upsilon_jax.types import Aux, Head
 
 
@@ -23,13 +24,14 @@ class WeightNet(NamedTuple):
 
 
 def sample_weight(alpha: dict[str, jax.Array], prob: jax.Array) -> jax.Array:
-    """w(x; α) = sigmoid(W₂ relu(W₁ f(x) + b₁) + b₂) in (0, 1), [M, C] -> [M]."""
+    """w(x; α) = sigmoid(W₂ relu(W₁ f(x) + b₁) + b₂) in (0, 1), [M, T] -> [M]."""
     hidden = jax.nn.relu(prob @ alpha["kernel_1"] + alpha["bias_1"][None, :])
     return jax.nn.sigmoid(hidden @ alpha["kernel_2"] + alpha["bias_2"][None, :])[:, 0]
 
 
 def ds3l(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     threshold: float = 0.95,
     meta_learning_rate: float = 1e-3,
@@ -40,7 +42,7 @@ def ds3l(
 ) -> Method:
     """Learns a weight per unlabeled image such that a step helps the labeled loss.
 
-        u_i = 1[max f(x_i) > τ] CE(z_i, argmax f(x_i))            PL as the base
+        u_i = 1[max_{y<C} f(y|x_i) > τ] CE(z_i, argmax_{y<C} f(y|x_i))     PL
         ℓ(θ, α) = mean CE(z_l, y_l) + γ(t) · Σ w_i u_i / Σ w_i,   w_i = w(f(x_i); α)
         adapt:  θ̂ = θ - η ∇_θ ℓ(θ, α)                             plain SGD, graph kept
                 α ← Adam step on mean CE(net_θ̂(x_l), y_l)         the same labeled rows
@@ -51,8 +53,13 @@ def ds3l(
     the base is the paper's choice (§5.2); its weight 1, τ, the ramp, and the weight
     net's initial values (Glorot normal) are [inferred].
 
+    In a composed method P multiplies w_i, in `adapt` too. The CE to clusters is a mean
+    of its own over M rows, times γ(t), and no part of the inner step: α decides about
+    u only.
+
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       threshold: τ.
       meta_learning_rate: η.
       weight_learning_rate: of α.
@@ -66,23 +73,26 @@ def ds3l(
         key_1, key_2 = jax.random.split(key)
         glorot = jax.nn.initializers.glorot_normal(dtype=jnp.float32)
         alpha = {
-            "kernel_1": glorot(key_1, (num_classes, num_hidden)),
+            "kernel_1": glorot(key_1, (num_classes + num_clusters, num_hidden)),
             "bias_1": jnp.zeros(num_hidden, jnp.float32),
             "kernel_2": glorot(key_2, (num_hidden, 1)),
             "bias_2": jnp.zeros(1, jnp.float32),
         }
         return WeightNet(alpha, optimizer.init(alpha))
 
-    def objective(forward, params, state, batch, key, weigh):
+    def objective(forward, params, state, batch, key, weigh, *, inner):
         images = jnp.concatenate([batch.image[0], batch.views[0]])
         outputs, stats = forward(params, state.stats, images, key, True)
         z_l, z_u = jnp.split(outputs["logits"], [batch.label.shape[0]])
         labeled = jnp.mean(cross_entropy(z_l, batch.label))
         prob = jax.nn.softmax(z_u)
-        confident = (jnp.max(prob, axis=1) > threshold).astype(prob.dtype)
-        per_row = confident * cross_entropy(z_u, jnp.argmax(prob, axis=1))
-        weight = weigh(prob)
+        known = prob[:, :num_classes]
+        confident = (jnp.max(known, axis=1) > threshold).astype(prob.dtype)
+        per_row = confident * cross_entropy(z_u, jnp.argmax(known, axis=1))
+        weight = outside_clusters(weigh(prob), batch.pseudo, num_classes)
         unlabeled = weighted_mean(per_row, weight)
+        if batch.pseudo is not None and not inner:
+            unlabeled += cluster_loss(z_u, batch.pseudo, num_classes)
         total = labeled + loss_weight * sigmoid_ramp(state.step, ramp_steps) * unlabeled
         metrics = {
             "labeled_loss": labeled,
@@ -97,7 +107,7 @@ def ds3l(
 
         def inner(params, alpha):
             weigh = lambda prob: sample_weight(alpha, prob)
-            return objective(forward, params, state, batch, key, weigh)[0]
+            return objective(forward, params, state, batch, key, weigh, inner=True)[0]
 
         outer = lambda params: supervised_loss(forward, params, state, batch, key)[0]
         gradient = meta_gradient(inner, outer, state.params, alpha, meta_learning_rate)
@@ -107,11 +117,11 @@ def ds3l(
     def loss(forward, params, state, batch, key):
         alpha = state.method.params
         weigh = lambda prob: jax.lax.stop_gradient(sample_weight(alpha, prob))
-        return objective(forward, params, state, batch, key, weigh)
+        return objective(forward, params, state, batch, key, weigh, inner=False)
 
     return Method(
         loss=loss,
-        heads={"logits": Head(num_classes)},
+        heads={"logits": Head(num_classes + num_clusters)},
         init=init,
         adapt=adapt,
         views=("strong",),

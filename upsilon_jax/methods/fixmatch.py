@@ -7,26 +7,30 @@ import jax.numpy as jnp
 
 from upsilon_jax.kernels.losses import cross_entropy
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.selection import row_losses
 from upsilon_jax.types import Aux, Head
 
 
 def fixmatch(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     threshold: float = 0.95,
     loss_weight: float = 1.0,
 ) -> Method:
     """The label of a confident weak view supervises the strong view.
 
-        q = softmax(z(weak)) [M, C], no gradient;  ŷ = argmax q
-        L = mean CE(z_l, y_l) + λ_u · (1/M) Σ_i 1[max q_i ≥ τ] CE(z(strong_i), ŷ_i)
+        q = softmax(z(weak)) [M, T], no gradient;  ŷ = argmax_{y<C} q_y,  c = q_ŷ
+        L = mean CE(z_l, y_l) + λ_u · (1/M) Σ_i 1[c_i ≥ τ] CE(z(strong_i), ŷ_i)
 
-    The mean is over all M rows, not over the confident ones. Labeled, strong and weak
+    The mean is over all M rows, not over the confident ones; inside it `row_losses`
+    weighs rows and takes the CE of z(strong_i) to a cluster. Labeled, strong and weak
     rows pass in one forward, which updates BatchNorm. The paper takes as many unlabeled
     as labeled rows (μ = 1) and one augmentation for both views.
 
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       threshold: τ; a confidence of exactly τ counts, unlike in pseudo-labeling.
       loss_weight: λ_u.
     """
@@ -42,9 +46,10 @@ def fixmatch(
         labeled = jnp.mean(cross_entropy(z_l, batch.label))
 
         q = jax.nn.softmax(jax.lax.stop_gradient(z_weak))
+        q = q[:, :num_classes]
         confident = (jnp.max(q, axis=1) >= threshold).astype(q.dtype)
-        per_row = cross_entropy(z_strong, jnp.argmax(q, axis=1))
-        unlabeled = jnp.mean(confident * per_row)
+        per_row = confident * cross_entropy(z_strong, jnp.argmax(q, axis=1))
+        unlabeled = jnp.mean(row_losses(per_row, z_strong, batch.pseudo, num_classes))
 
         metrics = {
             "labeled_loss": labeled,
@@ -56,7 +61,7 @@ def fixmatch(
 
     return Method(
         loss=loss,
-        heads={"logits": Head(num_classes)},
+        heads={"logits": Head(num_classes + num_clusters)},
         views=("strong", "weak"),
         labeled_views=("strong",),
     )

@@ -22,6 +22,7 @@ class Teacher(NamedTuple):
 
 def mean_teacher(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     decay: float = 0.95,
     warm_up: bool = True,
@@ -32,13 +33,15 @@ def mean_teacher(
 
         θ' ← d θ' + (1 - d) θ,     d = min(1 - 1/(t+1), d_max)
 
-    after every optimizer step: here at the start of the next one, where `adapt` runs.
+    after every optimizer step: here at the start of the next one, where `adapt` runs,
+    whatever the weights of the rows.
     Only parameters are averaged; the teacher normalises with the statistics of its
     batch. Decay, weight and ramp are those of Oliver et al. 2018; the paper gives none
     [inferred].
 
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       decay: d_max.
       warm_up: False takes d = d_max from the first step.
       loss_weight: w_max.
@@ -56,11 +59,12 @@ def mean_teacher(
 
     return Method(
         loss=consistency_loss(
+            num_classes,
             lambda params, state: state.method.params,
             loss_weight=loss_weight,
             ramp_steps=ramp_steps,
         ),
-        heads={"logits": Head(num_classes)},
+        heads={"logits": Head(num_classes + num_clusters)},
         init=init,
         adapt=adapt,
         views=("strong", "weak"),

@@ -6,13 +6,19 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.kernels.losses import linear_ramp, soft_cross_entropy, squared_error
-from upsilon_jax.kernels.targets import mixing_weights, mixup, sharpen
+from upsilon_jax.kernels.targets import mixing_weights, mixup, sharpen, shuffle
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.selection import (
+    cluster_loss,
+    in_cluster,
+    outside_clusters,
+)
 from upsilon_jax.types import Aux, Head
 
 
 def mixmatch(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     temperature: float = 0.5,
     alpha: float = 0.75,
@@ -21,11 +27,11 @@ def mixmatch(
 ) -> Method:
     """Sharpened guesses over two views u₁, u₂; everything is mixed with everything.
 
-        q = sharpen((f(u₁) + f(u₂)) / 2, T)                     [M, C], no gradient
+        q = sharpen((f(u₁) + f(u₂)) / 2, T)               [M, C + K], no gradient
         W = (x, u₁, u₂), targets (onehot(y), q, q)              B + 2M rows
         W'_i = λ_i W_i + (1 - λ_i) W_π(i),                      targets likewise
         L = mean CE over the first B rows of W'
-            + w(t) · mean over the others and over classes of (f - target)²
+            + w(t) · mean over the others and over outputs of (f - target)²
 
     π permutes labeled and unlabeled rows jointly; λ_i = max(β, 1 - β), β ~ Beta(α, α),
     one per row. The guesses use the statistics of their batch and update none. The
@@ -33,28 +39,46 @@ def mixmatch(
     over several and let the first update. The paper names no values: α and w are the
     authors' for CIFAR-10, the linear ramp is theirs too [inferred].
 
+    In a composed method rows of weight 0 are nobody's partner; a row with a cluster is
+    one with that cluster as its target. What such a row learns itself is the CE of u₁,
+    not mixed, to the cluster: one more forward, which updates nothing.
+
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`).
       temperature: T.
       alpha: α; 0 turns mixing off.
       loss_weight: w after the ramp.
       ramp_steps: length of the linear ramp.
     """
+    num_outputs = num_classes + num_clusters
+
+    def with_clusters(q, pseudo):
+        if pseudo is None:
+            return q
+        clusters = jax.nn.one_hot(pseudo.label, num_outputs, dtype=q.dtype)
+        return jnp.where(in_cluster(pseudo, num_classes)[:, None], clusters, q)
+
+    def may_be_partner(batch):
+        if batch.pseudo is None:
+            return None
+        chosen = batch.pseudo.weight > 0
+        return jnp.concatenate([jnp.ones(batch.label.shape, bool), chosen, chosen])
 
     def loss(forward, params, state, batch, key):
         key_net, key_weight, key_partner = jax.random.split(key, 3)
         unlabeled_images = jnp.concatenate([batch.views[0], batch.views[1]])
         fixed = jax.lax.stop_gradient(params)
         guess, _ = forward(fixed, state.stats, unlabeled_images, key_net, True)
-        prob = jax.nn.softmax(guess["logits"]).reshape(2, -1, num_classes)
-        q = sharpen(jnp.mean(prob, axis=0), temperature)
+        prob = jax.nn.softmax(guess["logits"]).reshape(2, -1, num_outputs)
+        q = with_clusters(sharpen(jnp.mean(prob, axis=0), temperature), batch.pseudo)
 
         images = jnp.concatenate([batch.image[0], unlabeled_images])
         target = jnp.concatenate(
-            [jax.nn.one_hot(batch.label, num_classes, dtype=q.dtype), q, q]
+            [jax.nn.one_hot(batch.label, num_outputs, dtype=q.dtype), q, q]
         )
         weight = mixing_weights(key_weight, images.shape[0], alpha)
-        partner = jax.random.permutation(key_partner, images.shape[0])
+        partner = shuffle(key_partner, images.shape[0], may_be_partner(batch))
         images = mixup(images, partner, weight)
         target = mixup(target, partner, weight)
 
@@ -63,7 +87,11 @@ def mixmatch(
         z_l, z_u = jnp.split(outputs["logits"], [num_labeled])
         labeled = jnp.mean(soft_cross_entropy(z_l, target[:num_labeled]))
         errors = squared_error(jax.nn.softmax(z_u), target[num_labeled:])
-        unlabeled = jnp.mean(errors)
+        of_both_views = jax.tree.map(lambda x: jnp.tile(x, 2), batch.pseudo)
+        unlabeled = jnp.mean(outside_clusters(errors, of_both_views, num_classes))
+        if num_clusters and batch.pseudo is not None:
+            clean, _ = forward(params, state.stats, batch.views[0], key_net, True)
+            unlabeled += cluster_loss(clean["logits"], batch.pseudo, num_classes)
 
         total = labeled + loss_weight * linear_ramp(state.step, ramp_steps) * unlabeled
         metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
@@ -71,7 +99,7 @@ def mixmatch(
 
     return Method(
         loss=loss,
-        heads={"logits": Head(num_classes)},
+        heads={"logits": Head(num_classes + num_clusters)},
         views=("strong", "strong"),
         labeled_views=("strong",),
     )

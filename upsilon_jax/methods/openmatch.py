@@ -13,6 +13,7 @@ from upsilon_jax.kernels.losses import (
     weighted_mean,
 )
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.selection import cluster_loss, outside_clusters
 from upsilon_jax.types import Aux, Head
 
 # A detector says "is not" above this probability.
@@ -21,6 +22,7 @@ _UNDECIDED = 0.5
 
 def openmatch(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     ova_weight: float = 1.0,
     entropy_weight: float = 0.1,
@@ -30,18 +32,22 @@ def openmatch(
 ) -> Method:
     """C one-vs-all detectors beside the classifier; FixMatch on what they call ID.
 
-    Heads: z [., C], and o [., 2, C] without bias, p = softmax over the axis of size 2;
+    Heads: z [., T], and o [., 2, C] without bias, p = softmax over the axis of size 2;
     p[:, 1, j] is "is class j". With two views a, b of every labeled and unlabeled image
 
         L = L_x + L_ova + 0.1 L_oem + λ L_socr + L_fix
         L_x, L_ova  mean over the 2B labeled rows of CE and of `one_vs_all`
         L_oem       mean over the 2M unlabeled rows of `detector_entropy`
         L_socr      mean over the M images of Σ (p_a - p_b)²; both sides have gradient
-        L_fix       mean over inliers of 1[max f(b) ≥ τ] CE(z(a), argmax f(b)); b has
-                    no gradient; 0 before `start_steps`, or without inliers
+        L_fix       mean over inliers of 1[c(b) ≥ τ] CE(z(a), ŷ(b)), c and ŷ the maximum
+                    of f over the C classes and where it is; b has no gradient; 0
+                    before `start_steps`, or without inliers
 
-    At a refresh the EMA network predicts D_u, and an image is an inlier if
-    p[0, argmax z] < 1/2. All 2B + 2M rows pass in one forward, which updates BatchNorm.
+    In a composed method L_oem, L_socr and the inliers are weighed by P, and the CE of
+    z(a) to clusters is a mean of its own over the M images. At a refresh the EMA
+    network predicts D_u, and an image is an inlier if p[0, ŷ] < 1/2. All 2B + 2M rows
+    pass in one forward, which updates BatchNorm.
+
     Differs from the authors' code: L_fix uses the inliers among the same M images and
     the same two views, where theirs draws a second batch from the inliers and runs a
     second forward; with one augmentation for all views, as in the paper, the term has
@@ -50,6 +56,7 @@ def openmatch(
 
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       ova_weight: of L_ova.
       entropy_weight: of L_oem.
       consistency_weight: λ of L_socr; 0.5 for CIFAR-10, 1 for CIFAR-100.
@@ -71,30 +78,34 @@ def openmatch(
 
         labeled = jnp.mean(cross_entropy(z_l, label))
         ova = jnp.mean(one_vs_all(o_l, label))
-        oem = jnp.mean(jnp.stack([detector_entropy(o_a), detector_entropy(o_b)]))
-        socr = jnp.mean(detector_consistency(o_a, o_b))
+        weighed = lambda rows: outside_clusters(rows, batch.pseudo, num_classes)
+        entropies = weighed(detector_entropy(o_a)), weighed(detector_entropy(o_b))
+        oem = jnp.mean(jnp.stack(entropies))
+        socr = jnp.mean(weighed(detector_consistency(o_a, o_b)))
 
-        q = jax.nn.softmax(jax.lax.stop_gradient(z_b))
+        q = jax.nn.softmax(jax.lax.stop_gradient(z_b))[:, :num_classes]
         confident = (jnp.max(q, axis=1) >= threshold).astype(q.dtype)
         per_row = confident * cross_entropy(z_a, jnp.argmax(q, axis=1))
-        inlier = state.method[batch.index]
+        inlier = weighed(state.method[batch.index])
         started = state.step >= start_steps
-        fix = jnp.where(started, weighted_mean(per_row, inlier), 0)
+        unlabeled = jnp.where(started, weighted_mean(per_row, inlier), 0)
+        if batch.pseudo is not None:
+            unlabeled += cluster_loss(z_a, batch.pseudo, num_classes)
 
         total = labeled + ova_weight * ova + entropy_weight * oem
-        total += consistency_weight * socr + fix
+        total += consistency_weight * socr + unlabeled
         metrics = {
             "labeled_loss": labeled,
             "ova_loss": ova,
             "entropy_loss": oem,
             "consistency_loss": socr,
-            "unlabeled_loss": fix,
+            "unlabeled_loss": unlabeled,
             "inliers": jnp.mean(state.method),
         }
         return total, Aux(stats, state.method, metrics)
 
     def refresh(state, outputs, where, key):
-        best = jnp.argmax(outputs.unlabeled["logits"], axis=1)
+        best = jnp.argmax(outputs.unlabeled["logits"][:, :num_classes], axis=1)
         outlier = jax.nn.softmax(outputs.unlabeled["open"], axis=1)[:, 0]
         outlier = jnp.take_along_axis(outlier, best[:, None], axis=1)[:, 0]
         return (where & (outlier < _UNDECIDED)).astype(state.method.dtype)
@@ -102,7 +113,7 @@ def openmatch(
     return Method(
         loss=loss,
         heads={
-            "logits": Head(num_classes),
+            "logits": Head(num_classes + num_clusters),
             "open": Head((2, num_classes), bias=False),
         },
         init=init,

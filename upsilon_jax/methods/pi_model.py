@@ -9,20 +9,24 @@ import jax.numpy as jnp
 
 from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, squared_error
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.selection import row_losses
 from upsilon_jax.types import Aux, Head
 
 
 def consistency_loss(
-    teacher: Callable, *, loss_weight: float, ramp_steps: int
+    num_classes: int, teacher: Callable, *, loss_weight: float, ramp_steps: int
 ) -> Callable:
     """L = mean CE(z_l, y_l) + w(t) · mean_i mean_c (p_a - p_b)².
 
-    p_a [M, C] is the student's softmax on one view of an unlabeled image, p_b [M, C]
-    the teacher's on another, without gradient. The student's forward over labeled and
-    unlabeled rows updates BatchNorm; the teacher's uses the statistics of its batch
-    and updates nothing (Oliver et al. 2018).
+    p_a [M, T] is the student's softmax on one view of an unlabeled image, p_b [M, T]
+    the teacher's on another, without gradient; c runs over all T outputs. Inside the
+    mean over i `row_losses` weighs rows and takes the CE of z_a to a cluster.
+
+    The student's forward over labeled and unlabeled rows updates BatchNorm; the
+    teacher's uses the statistics of its batch and updates nothing (Oliver et al. 2018).
 
     Args:
+      num_classes: C.
       teacher: (params, state) -> parameters of the teacher.
       loss_weight: w after the ramp.
       ramp_steps: length of the ramp w(t).
@@ -38,7 +42,8 @@ def consistency_loss(
         key_b = jax.random.fold_in(key, 1)
         other, _ = forward(fixed, state.stats, batch.views[1], key_b, True)
         p_a, p_b = jax.nn.softmax(z_a), jax.nn.softmax(other["logits"])
-        unlabeled = jnp.mean(squared_error(p_a, p_b))
+        per_row = squared_error(p_a, p_b)
+        unlabeled = jnp.mean(row_losses(per_row, z_a, batch.pseudo, num_classes))
 
         ramp = sigmoid_ramp(state.step, ramp_steps)
         total = labeled + loss_weight * ramp * unlabeled
@@ -50,6 +55,7 @@ def consistency_loss(
 
 def pi_model(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     loss_weight: float = 20.0,
     ramp_steps: int = 25_120,
@@ -61,16 +67,18 @@ def pi_model(
 
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       loss_weight: w_max.
       ramp_steps: 40 % of training; the default is that of 400 epochs of 157 steps.
     """
     return Method(
         loss=consistency_loss(
+            num_classes,
             lambda params, state: params,
             loss_weight=loss_weight,
             ramp_steps=ramp_steps,
         ),
-        heads={"logits": Head(num_classes)},
+        heads={"logits": Head(num_classes + num_clusters)},
         views=("strong", "weak"),
         labeled_views=("strong",),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from upsilon_jax import kernels
-from upsilon_jax.methods.base import Method
-from upsilon_jax.methods.pseudo_labels import none_selected, pseudo_label_loss
+from upsilon_jax.methods.base import Method, whole_state
+from upsilon_jax.methods.pseudo_labels import pseudo_label_loss
+from upsilon_jax.methods.selection import none_selected
 from upsilon_jax.types import Head, PseudoLabels
 
 
@@ -54,6 +55,7 @@ def pl_reweight(
 
     return Method(
         loss=pseudo_label_loss(
+            num_classes,
             loss_weight=loss_weight,
             ramp_steps=ramp_steps,
             start_steps=start_steps,
@@ -66,4 +68,6 @@ def pl_reweight(
         refresh_with=labeler,
         views=("strong",),
         labeled_views=("strong",),
+        selection=whole_state,
+        trains_on_selection=True,
     )

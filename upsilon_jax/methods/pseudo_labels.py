@@ -8,21 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
-from upsilon_jax.types import Aux, PseudoLabels
+from upsilon_jax.methods.selection import rows_and_weights, rows_of
+from upsilon_jax.types import Aux
 
 NORMALIZE = ("unlabeled", "selected")
 PSEUDO_BATCHES = ("selected", "masked")
 
 
-def none_selected(key, params, num_unlabeled: int, hidden=None) -> PseudoLabels:
-    """The `init` of offline pseudo-labeling: P = ∅ until the first refresh."""
-    return PseudoLabels(
-        label=jnp.full(num_unlabeled, -1, jnp.int32),
-        weight=jnp.zeros(num_unlabeled, jnp.float32),
-    )
-
-
 def pseudo_label_loss(
+    num_classes: int,
     *,
     loss_weight: float = 1.0,
     ramp_steps: int = 0,
@@ -41,6 +35,7 @@ def pseudo_label_loss(
     images that carry no loss and leave the objective as it is.
 
     Args:
+      num_classes: C.
       loss_weight: λ after the ramp.
       ramp_steps: length of the ramp λ(t), 0 for none.
       start_steps: the step from which the ramp counts.
@@ -62,9 +57,11 @@ def pseudo_label_loss(
         logits = outputs["logits"]
         labeled = jnp.mean(cross_entropy(logits[:num_labeled], batch.label))
 
-        label = state.method.label[batch.index]
-        weight = state.method.weight[batch.index]
-        per_row = cross_entropy(logits[num_labeled:], label)
+        label, weight = rows_of(state.method, batch.index)
+        z_u = logits[num_labeled:]
+        per_row, weight = rows_and_weights(
+            cross_entropy(z_u, label), weight, z_u, batch.pseudo, num_classes
+        )
         unlabeled = _normalized(weight, per_row, state.method.weight > 0)
 
         ramp = sigmoid_ramp(state.step - start_steps, ramp_steps)

@@ -19,14 +19,16 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
-from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.base import Method, whole_state
 from upsilon_jax.methods.pseudo_labels import pseudo_label_loss
 from upsilon_jax.types import Head, PseudoLabels
 
 _MAPS_SEED = 0  # of the one sequence of maps that `assignment_seed` counts through
 
 
-def _strategy(num_outputs: int, relabel: Callable, pseudo_batches: str) -> Method:
+def _strategy(
+    num_classes: int, num_extra: int, relabel: Callable, pseudo_batches: str
+) -> Method:
     """A method with fixed labels relabel(hidden [N]) -> [N], -1 for none."""
 
     def init(key, params, num_unlabeled, hidden=None):
@@ -36,12 +38,16 @@ def _strategy(num_outputs: int, relabel: Callable, pseudo_batches: str) -> Metho
         return PseudoLabels(label, (label >= 0).astype(jnp.float32))
 
     return Method(
-        loss=pseudo_label_loss(normalize="selected", pseudo_batches=pseudo_batches),
-        heads={"logits": Head(num_outputs)},
+        loss=pseudo_label_loss(
+            num_classes, normalize="selected", pseudo_batches=pseudo_batches
+        ),
+        heads={"logits": Head(num_classes + num_extra)},
         init=init,
         views=("strong",),
         labeled_views=("strong",),
         reads_hidden_labels=True,
+        selection=whole_state,
+        trains_on_selection=True,
     )
 
 
@@ -80,13 +86,13 @@ def re_assigned(
     """
     targets = assignment(num_classes, num_ood_classes, assignment_seed)
     table = np.concatenate([np.full(num_classes, -1, np.int32), targets])
-    return _strategy(num_classes, lambda hidden: table[hidden], pseudo_batches)
+    return _strategy(num_classes, 0, lambda hidden: table[hidden], pseudo_batches)
 
 
 def open_set(num_classes: int, *, pseudo_batches: str = "selected") -> Method:
     """All OOD images are one class, C."""
     relabel = lambda hidden: np.where(hidden >= num_classes, num_classes, -1)
-    return _strategy(num_classes + 1, relabel, pseudo_batches)
+    return _strategy(num_classes, 1, relabel, pseudo_batches)
 
 
 def oracle(
@@ -96,5 +102,5 @@ def oracle(
 
     ID images too: the paper's numbers below 100 % mismatch require it.
     """
-    num_outputs = num_classes + num_ood_classes
-    return _strategy(num_outputs, lambda hidden: hidden, pseudo_batches)
+    relabel = lambda hidden: hidden
+    return _strategy(num_classes, num_ood_classes, relabel, pseudo_batches)

@@ -14,19 +14,21 @@ from upsilon_jax.kernels.losses import (
     weighted_mean,
 )
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.selection import rows_and_weights
 from upsilon_jax.types import Aux, Head
 
 
 class Bank(NamedTuple):
     """All past predictions, and the confidence that tells ID from OOD."""
 
-    total: jax.Array  # [N, C] float32, sum of softmax outputs; a row sums to its visits
+    total: jax.Array  # [N, T] float32, sum of softmax outputs; a row sums to its visits
     threshold: jax.Array  # [] float32, τ
     refreshes: jax.Array  # [] int32, how many are averaged in τ
 
 
 def uasd(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     initial_threshold: float = 0.9,
     loss_weight: float = 1.0,
@@ -35,7 +37,7 @@ def uasd(
 ) -> Method:
     """Distils the average of an image's past predictions, if that is confident.
 
-        q_i = S_i / visits_i [C];   keep_i = 1[max_c q_ic ≥ τ]
+        q_i = S_i / visits_i [T];   keep_i = 1[max_{c<C} q_ic ≥ τ]
         L = mean CE(z_l, y_l) + w(t) · Σ keep_i CE(z_i, q_i) / Σ keep_i
         S_i ← S_i + softmax(z_i)                         after the step; a sum, no decay
 
@@ -43,18 +45,20 @@ def uasd(
 
     One forward over labeled and unlabeled rows updates BatchNorm and gives the
     predictions that enter S. An image without a visit is not kept; no image kept gives
-    no loss.
+    no loss. In a composed method `keep` is weighed by P, and a row with a cluster joins
+    the mean with the CE of z_i to it.
 
     τ is the mean confidence on the validation images. Differs from the authors' code:
     there, validation images pass through the training forward (a leak into BatchNorm)
     and have a row in S; here they are predicted at every refresh with the running
-    statistics, and τ is the mean over refreshes of mean max_c f_c. Averaging
+    statistics, and τ is the mean over refreshes of mean max_{c<C} f_c. Averaging
     confidences instead of predictions can only make τ larger (Jensen). Without
     validation images τ stays at `initial_threshold` [inferred]. Labeled images have no
     row in S either: their target is their label.
 
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       initial_threshold: τ before the first refresh.
       loss_weight: w after the ramp.
       start_steps: t₀; 20 % of training.
@@ -64,7 +68,7 @@ def uasd(
 
     def init(key, params, num_unlabeled, hidden=None):
         return Bank(
-            total=jnp.zeros((num_unlabeled, num_classes), jnp.float32),
+            total=jnp.zeros((num_unlabeled, num_classes + num_clusters), jnp.float32),
             threshold=jnp.asarray(initial_threshold, jnp.float32),
             refreshes=jnp.zeros((), jnp.int32),
         )
@@ -79,9 +83,12 @@ def uasd(
         past = bank.total[batch.index]
         visits = jnp.sum(past, axis=1)
         q = past / jnp.maximum(visits, 1)[:, None]
-        keep = (jnp.max(q, axis=1) >= bank.threshold) & (visits > 0)
-        keep = keep.astype(q.dtype)
-        unlabeled = weighted_mean(soft_cross_entropy(z_u, q), keep)
+        confidence = jnp.max(q[:, :num_classes], axis=1)
+        keep = ((confidence >= bank.threshold) & (visits > 0)).astype(q.dtype)
+        per_row, weight = rows_and_weights(
+            soft_cross_entropy(z_u, q), keep, z_u, batch.pseudo, num_classes
+        )
+        unlabeled = weighted_mean(per_row, weight)
 
         started = state.step >= start_steps
         ramp = jnp.where(started, sigmoid_ramp(state.step, ramp_steps), 0)
@@ -99,7 +106,8 @@ def uasd(
         bank, logits = state.method, outputs.valid["logits"]
         if logits.shape[0] == 0:
             return bank
-        confidence = jnp.mean(jnp.max(jax.nn.softmax(logits), axis=1))
+        prob = jax.nn.softmax(logits)[:, :num_classes]
+        confidence = jnp.mean(jnp.max(prob, axis=1))
         k = bank.refreshes.astype(jnp.float32)
         threshold = (k * bank.threshold + confidence) / (k + 1)
         return bank._replace(
@@ -109,7 +117,7 @@ def uasd(
 
     return Method(
         loss=loss,
-        heads={"logits": Head(num_classes)},
+        heads={"logits": Head(num_classes + num_clusters)},
         init=init,
         refresh=refresh,
         refresh_epochs=1,

@@ -10,12 +10,11 @@ upsilon                True           K          the full model
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-
 from upsilon_jax import kernels
-from upsilon_jax.methods.base import Method
-from upsilon_jax.methods.pseudo_labels import none_selected, pseudo_label_loss
-from upsilon_jax.types import Head, PseudoLabels
+from upsilon_jax.methods.base import Method, whole_state
+from upsilon_jax.methods.pseudo_labels import pseudo_label_loss
+from upsilon_jax.methods.selection import none_selected, select
+from upsilon_jax.types import Head
 
 
 def upsilon(
@@ -64,28 +63,22 @@ def upsilon(
     """
 
     def refresh(state, outputs, where, key):
-        logits = outputs.unlabeled["logits"]
-        label_confident = kernels.rebalance if rebalance else kernels.pseudo_label
-        confident = label_confident(
-            logits, num_classes, threshold=threshold, score=score, where=where
-        )
-        explored = kernels.explore(
-            logits,
+        return select(
+            outputs.unlabeled["logits"],
             num_classes,
-            threshold=ood_threshold,
+            where,
+            rebalance=rebalance,
+            threshold=threshold,
+            ood_threshold=ood_threshold,
             score=score,
             epsilon=epsilon,
             num_iters=num_iters,
             solver=solver,
-            where=where,
-        )
-        return PseudoLabels(
-            label=jnp.where(explored.weight > 0, explored.label, confident.label),
-            weight=jnp.maximum(confident.weight, explored.weight),
         )
 
     return Method(
         loss=pseudo_label_loss(
+            num_classes,
             loss_weight=loss_weight,
             ramp_steps=ramp_steps,
             start_steps=start_steps,
@@ -98,4 +91,48 @@ def upsilon(
         refresh_with=labeler,
         views=("strong",),
         labeled_views=("strong",),
+        selection=whole_state,
+        trains_on_selection=True,
     )
+
+
+def vanilla_pl(
+    num_classes: int,
+    num_clusters: int = 0,
+    *,
+    threshold: float = 0.95,
+    score: str = "confidence",
+    loss_weight: float = 1.0,
+    ramp_steps: int = 0,
+    start_steps: int = 0,
+    normalize: str = "unlabeled",
+    labeler: str = "live",
+) -> Method:
+    """Vanilla PL as a base of composition: its own P is all confident images (Eq. 2).
+
+    "pl+upsilon" is `upsilon` with masked batches where τ and the score are the same in
+    both parts: RPL keeps some of the rows that this base labels, with these labels. For
+    a run without composition see "pl" in `METHODS`; the arguments are those of
+    `upsilon`, with K outputs that no pseudo-label of its own ever has.
+    """
+    alone = upsilon(
+        num_classes,
+        num_clusters=num_clusters,
+        loss_weight=loss_weight,
+        ramp_steps=ramp_steps,
+        start_steps=start_steps,
+        normalize=normalize,
+        pseudo_batches="masked",
+        labeler=labeler,
+    )
+
+    def refresh(state, outputs, where, key):
+        return kernels.pseudo_label(
+            outputs.unlabeled["logits"],
+            num_classes,
+            threshold=threshold,
+            score=score,
+            where=where,
+        )
+
+    return alone._replace(refresh=refresh)

@@ -8,11 +8,13 @@ import jax.numpy as jnp
 from upsilon_jax.kernels.adversarial import adversarial_direction
 from upsilon_jax.kernels.losses import cross_entropy, kl_divergence, sigmoid_ramp
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.selection import row_losses
 from upsilon_jax.types import Aux, Head
 
 
 def vat(
     num_classes: int,
+    num_clusters: int = 0,
     *,
     radius: float = 6.0,
     xi: float | None = None,
@@ -31,11 +33,15 @@ def vat(
     and without updating any: were f(x) taken from the joint pass, the divergence would
     not be 0 at ε = 0 and its gradient there would drown the Hessian's direction.
 
+    Inside the mean over i `row_losses` weighs rows, and takes the CE of the joint
+    pass's logits to a cluster; d is sought for all rows alike.
+
     Weight, radius and ramp are those of Oliver et al. 2018; the paper gives none
     [inferred]. The radius is in units of the normalised input.
 
     Args:
       num_classes: C.
+      num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       radius: ε, the length of the perturbation of an image.
       xi: None for exact Hessian-vector products; else ξ of a finite difference. The
         published 1e-6 is lost in float32.
@@ -53,7 +59,8 @@ def vat(
 
         images = jnp.concatenate([batch.image[0], batch.views[0]])
         outputs, stats = forward(params, state.stats, images, key_net, True)
-        z_l = outputs["logits"][: batch.label.shape[0]]
+        num_labeled = batch.label.shape[0]
+        z_l, z_u = outputs["logits"][:num_labeled], outputs["logits"][num_labeled:]
         labeled = jnp.mean(cross_entropy(z_l, batch.label))
 
         fixed, x = jax.lax.stop_gradient(params), batch.views[0]
@@ -68,7 +75,8 @@ def vat(
         )
         moved = logits_of(params, x + radius * direction)
         pair = (moved, clean) if reverse_kl else (clean, moved)
-        unlabeled = jnp.mean(kl_divergence(*pair))
+        per_row = kl_divergence(*pair)
+        unlabeled = jnp.mean(row_losses(per_row, z_u, batch.pseudo, num_classes))
 
         total = labeled + loss_weight * sigmoid_ramp(state.step, ramp_steps) * unlabeled
         metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
@@ -76,7 +84,7 @@ def vat(
 
     return Method(
         loss=loss,
-        heads={"logits": Head(num_classes)},
+        heads={"logits": Head(num_classes + num_clusters)},
         views=("strong",),
         labeled_views=("strong",),
     )

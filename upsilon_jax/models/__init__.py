@@ -8,7 +8,7 @@ outputs, stats = forward_of(module)(params, stats, images, key, train=True)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -59,15 +59,24 @@ def build(
         raise ValueError(f"dtype must be one of {_DTYPES}, got {dtype!r}")
     if not 0 <= bn_decay <= 1:
         raise ValueError(f"bn_decay must be in [0, 1], got {bn_decay}")
+    sources = ["features"]
     for head_name, head in heads.items():
-        _check_head(head_name, head)
+        _check_head(head_name, head, sources)
+        sources.append(head_name)
     backbone = MODELS[name](depth, width, jnp.dtype(dtype), bn_decay, native)
     return Classifier(backbone, dict(heads))
 
 
-def _check_head(name: str, head: Head) -> None:
+def _check_head(name: str, head: Head, sources: Sequence[str]) -> None:
     if name == "features":
         raise ValueError('no head may be called "features"')
+    if head.source not in sources:
+        raise ValueError(
+            f"head {name!r}: source must be one of {', '.join(sources)}, which stand "
+            f"before it, got {head.source!r}"
+        )
+    if head.hidden and min(head.hidden) < 1:
+        raise ValueError(f"head {name!r}: hidden must be positive, got {head.hidden}")
     if head.kind not in _KINDS:
         raise ValueError(f"head {name!r}: kind must be in {_KINDS}, got {head.kind!r}")
     shape = (head.size,) if isinstance(head.size, int) else head.size

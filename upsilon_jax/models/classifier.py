@@ -9,6 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.models.wide_resnet import SLOPE
 from upsilon_jax.types import Head, Outputs
 
 COSINE_SCALE = 10.0
@@ -21,15 +22,25 @@ def _unit(x, axis):
     return x * jax.lax.rsqrt(jnp.maximum(square, _TINY))
 
 
-class LinearHead(nn.Module):
-    """H W + b, or 10 · <h/|h|, W_j/|W_j|> where `head.kind` is "cosine"."""
+class HeadLayers(nn.Module):
+    """h W + b, or 10 · <h/|h|, W_j/|W_j|> where `head.kind` is "cosine".
+
+    h is the input [B, ...], flattened, after a leaky-ReLU layer for every entry of
+    `head.hidden`; these layers have biases whatever `head.bias` is.
+    """
 
     head: Head
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> jax.Array:
+    def __call__(self, inputs: jax.Array) -> jax.Array:
         size = self.head.size
         shape = (size,) if isinstance(size, int) else tuple(size)
+        features = inputs.reshape(inputs.shape[0], -1)
+        for number, width in enumerate(self.head.hidden, 1):
+            layer = nn.Dense(
+                width, kernel_init=nn.initializers.zeros, name=f"hidden{number}"
+            )
+            features = nn.leaky_relu(layer(features), SLOPE)
         width = math.prod(shape)
         kernel = self.param(
             "kernel", nn.initializers.zeros, (features.shape[-1], width)
@@ -49,6 +60,7 @@ class Classifier(nn.Module):
     Attributes:
       backbone: a module from images and `train` to features [B, F].
       heads: name -> Head; the output of size s is [B, s], of size (s, t) [B, s, t].
+        A head whose source is another head stands after it.
     """
 
     backbone: nn.Module
@@ -59,5 +71,8 @@ class Classifier(nn.Module):
         features = self.backbone(images, train)
         outputs = {"features": features}
         for name, head in self.heads.items():
-            outputs[name] = LinearHead(head, name=f"head_{name}")(features)
+            source = outputs[head.source]
+            if head.detach:
+                source = jax.lax.stop_gradient(source)
+            outputs[name] = HeadLayers(head, name=f"head_{name}")(source)
         return outputs

@@ -22,9 +22,9 @@ def unlabeled_positions(run: Run, progress: Progress) -> np.ndarray:
     pretraining = progress.epoch < run.schedule.pretrain_epochs
     if not run.method.views or pretraining:
         return nothing
-    labels = run.method.selection(progress.state.method)
-    if labels is None:
+    if not run.method.trains_on_selection:
         return everything
+    labels = run.method.selection(progress.state.method)
     selected = np.flatnonzero(np.asarray(labels.weight) > 0)
     masked = run.config.data.pseudo_batches == "masked"
     return everything if masked and len(selected) else selected

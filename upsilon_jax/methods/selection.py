@@ -1,0 +1,134 @@
+"""P, the selected images: how a refresh makes it, and what it does to a row's loss.
+
+In a composed method (`compose.py`) P speaks for every row i of a batch, through
+`batch.pseudo`:
+
+    in S         label C + k, weight > 0: the row has a cluster, and learns that
+    not in S     the row has the loss of the base method, times w_i
+
+A base method calls `row_losses` before its mean over rows, or `rows_and_weights` where
+that is a weighted mean. One that keeps S out of its means calls `outside_clusters`, and
+adds `cluster_loss`. Alone it has `batch.pseudo` None, and nothing changes.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from upsilon_jax import kernels
+from upsilon_jax.kernels.losses import cross_entropy
+from upsilon_jax.types import PseudoLabels
+
+
+def select(
+    logits: jax.Array,
+    num_classes: int,
+    where: jax.Array,
+    *,
+    rebalance: bool,
+    threshold: float,
+    ood_threshold: float,
+    score: str,
+    epsilon: float,
+    num_iters: int,
+    solver: str,
+) -> PseudoLabels:
+    """P = P_τ ∪ P_γ of [N, T] logits.
+
+    P_τ is RPL (Eq. 4-6), or all confident images without `rebalance` (Eq. 2); P_γ is
+    SEC (Eq. 7-8), and empty where T = C. An image in both has its cluster. The
+    arguments are those of `upsilon`.
+    """
+    label_confident = kernels.rebalance if rebalance else kernels.pseudo_label
+    confident = label_confident(
+        logits, num_classes, threshold=threshold, score=score, where=where
+    )
+    explored = kernels.explore(
+        logits,
+        num_classes,
+        threshold=ood_threshold,
+        score=score,
+        epsilon=epsilon,
+        num_iters=num_iters,
+        solver=solver,
+        where=where,
+    )
+    return PseudoLabels(
+        label=jnp.where(explored.weight > 0, explored.label, confident.label),
+        weight=jnp.maximum(confident.weight, explored.weight),
+    )
+
+
+def none_selected(key, params, num_unlabeled: int, hidden=None) -> PseudoLabels:
+    """The `init` of offline pseudo-labeling: P = ∅ until the first refresh."""
+    return PseudoLabels(
+        label=jnp.full(num_unlabeled, -1, jnp.int32),
+        weight=jnp.zeros(num_unlabeled, jnp.float32),
+    )
+
+
+def rows_of(selection: PseudoLabels, index: jax.Array) -> PseudoLabels:
+    """Of P over D_u [N] the rows of a batch [M]."""
+    return PseudoLabels(selection.label[index], selection.weight[index])
+
+
+def in_cluster(pseudo: PseudoLabels, num_classes: int) -> jax.Array:
+    """[M] bool: the rows of S."""
+    return (pseudo.label >= num_classes) & (pseudo.weight > 0)
+
+
+def outside_clusters(
+    values: jax.Array, pseudo: PseudoLabels | None, num_classes: int
+) -> jax.Array:
+    """w_i v_i, and 0 in S, for [M] values (losses or weights) of the base method."""
+    if pseudo is None:
+        return values
+    weight = jnp.where(in_cluster(pseudo, num_classes), 0, pseudo.weight)
+    return weight * values
+
+
+def rows_and_weights(
+    values: jax.Array,
+    weight: jax.Array,
+    logits: jax.Array,
+    pseudo: PseudoLabels | None,
+    num_classes: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Losses and weights [M] of a weighted mean, as P has them.
+
+        in S         CE(z_i, C + k) over all T outputs, with weight w_i
+        not in S     v_i with weight w_i · u_i
+
+    Args:
+      values: [M] v, the base method's losses.
+      weight: [M] u, its weights.
+      logits: [M, T] z.
+      pseudo: P of these rows; None leaves v and u as they are.
+      num_classes: C.
+    """
+    if pseudo is None:
+        return values, weight
+    explored = in_cluster(pseudo, num_classes)
+    values = jnp.where(explored, cross_entropy(logits, pseudo.label), values)
+    return values, pseudo.weight * jnp.where(explored, 1, weight)
+
+
+def row_losses(
+    values: jax.Array, logits: jax.Array, pseudo: PseudoLabels | None, num_classes: int
+) -> jax.Array:
+    """w_i · (CE(z_i, C + k) in S, else v_i), [M]: for a mean over all M rows."""
+    if pseudo is None:
+        return values
+    values, weight = rows_and_weights(
+        values, jnp.ones_like(values), logits, pseudo, num_classes
+    )
+    return weight * values
+
+
+def cluster_loss(
+    logits: jax.Array, pseudo: PseudoLabels, num_classes: int
+) -> jax.Array:
+    """(1/M) Σ_{i in S} w_i CE(z_i, C + k): for a base that keeps S out of its means."""
+    nothing = jnp.zeros(logits.shape[0], logits.dtype)
+    return jnp.mean(row_losses(nothing, logits, pseudo, num_classes))
