@@ -7,12 +7,12 @@ Published: imbalance of the pre-trained model's pseudo-labels, kl 0.0169 on ID a
 62,800 steps, as CIFAR-10.
 """
 
-from configs import cifar10
+from upsilon_jax.config import load_config
 
 
 def get_config(method: str = "upsilon"):
     """CIFAR-10's setting with another choice of classes."""
-    config = cifar10.get_config(method)
+    config = load_config("cifar10", method)
     config.data.update(
         id_classes=("airplane", "automobile", "bird", "cat", "deer"),
         ood_classes=("rest",),

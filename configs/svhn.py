@@ -6,13 +6,12 @@ Published: baseline 88.33; curves of the other methods, without numbers. 62,800 
 128 + 128 images: hours on one GPU, weeks on a CPU.
 """
 
-from upsilon_jax.config import defaults as base
-from upsilon_jax.config.presets import with_method
+from upsilon_jax.config import default_config, with_method
 
 
 def get_config(method: str = "upsilon"):
     """The paper's setting; appendix E has the hyperparameters."""
-    config = base.get_config()
+    config = default_config()
     config.data.update(
         name="svhn",
         id_classes=tuple("012345"),
