@@ -127,7 +127,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(name, argv, told, capsys):
         ("python -m upsilon_jax.report", ["a", "--config=b"], "--config: no such flag"),
         ("python -m upsilon_jax.sweep", ["--seeds=a"], "--seeds=a: must be numbers"),
         ("python -m upsilon_jax.sweep", ["--mismatch=0,2"], "data.mismatch=2.0"),
-        ("python -m upsilon_jax.sweep", ["--methods=pl,x"], "method.name='x'"),
+        ("python -m upsilon_jax.sweep", ["--methods=pl,x"], "'x'"),
     ],
 )
 def test_a_mistake_of_one_command(name, argv, told, capsys):

@@ -44,7 +44,7 @@ def test_a_short_run_from_another_directory(tmp_path):
         "--config.data.augmentation=none",
         "--config.model.width=1",
         cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr
     assert "upsilon on digits: finished" in done.stdout

@@ -16,8 +16,7 @@ from ml_collections.config_dict import placeholder
 
 from upsilon_jax.config.fields import default_config
 from upsilon_jax.config.schedule import steps_field
-from upsilon_jax.errors import ConfigError, nearest
-from upsilon_jax.methods import METHODS, Method
+from upsilon_jax.methods import BASES, SUFFIXES, Method, resolve, split_name
 
 # Keywords of a method's factory that the run fills in: they are no config fields.
 RUN_KNOWN = ("num_ood_classes", "pseudo_batches", "start_steps")
@@ -48,11 +47,15 @@ PRESETS: Mapping[str, Mapping[str, int]] = {
 }
 
 
-def resolve(name: str) -> Callable[..., Method]:
-    """The factory of a method; a ConfigError with near names if there is none."""
-    if name not in METHODS:
-        raise ConfigError(f"method.name={name!r}: {nearest(name, METHODS)}")
-    return METHODS[name]
+def factories(name: str) -> tuple[Callable[..., Method], Callable[..., Method] | None]:
+    """Whose keywords are the fields `method.*`, and whose `method.upsilon.*`.
+
+    The second is None unless the method is composed ("fixmatch+upsilon").
+    """
+    base, suffix = split_name(name)
+    if suffix is None:
+        return resolve(name), None
+    return BASES[base], SUFFIXES[suffix]
 
 
 def with_method(
@@ -60,9 +63,12 @@ def with_method(
 ) -> ConfigDict:
     """Adds `config.method` for a method, with a benchmark's own values.
 
+    A composed method ("fixmatch+upsilon") has the fields and values of both its parts,
+    those of the second under `method.upsilon`; it is pre-trained as the Υ-Model is.
+
     Args:
       config: the config of a benchmark, without `method`.
-      name: a key of METHODS.
+      name: a key of METHODS, or a composed name.
       **benchmark: hyperparameters by method name; `pseudo_label` stands for the whole
         family of offline pseudo-labeling. A value that a method pins (K = 0 of "rpl")
         is not overwritten.
@@ -70,21 +76,21 @@ def with_method(
     Returns:
       The config.
     """
-    fields = factory_fields(resolve(name))
-    if name in PSEUDO_LABEL_FAMILY:
-        pinned = getattr(METHODS[name], "keywords", {})
-        for field, value in benchmark.get("pseudo_label", {}).items():
-            if field in fields and field not in pinned:
-                fields[field] = value
-    fields.update(benchmark.get(name, {}))
-    for field, value in PRESETS.get(name, {}).items():
+    factory, around = factories(name)
+    base = split_name(name)[0]
+    common = benchmark.get("pseudo_label", {})
+    fields = factory_fields(factory, common if base in PSEUDO_LABEL_FAMILY else {})
+    fields.update(benchmark.get(base, {}))
+    for field, value in PRESETS.get(base, {}).items():
         fields.pop(steps_field(field), None)
         fields[field] = value
-    config.method = ConfigDict({"name": name, **fields})
-    if name in NOT_PRETRAINED:
+    if around is not None:
+        fields["upsilon"] = factory_fields(around, common)
+    elif base in NOT_PRETRAINED:
         config.train.pretrain_epochs = 0
-    if name in VALID_PER_CLASS:
-        config.data.valid_per_class = VALID_PER_CLASS[name]
+    config.method = ConfigDict({"name": name, **fields})
+    if base in VALID_PER_CLASS:
+        config.data.valid_per_class = VALID_PER_CLASS[base]
     return config
 
 
@@ -111,8 +117,15 @@ def own_data_config(source: str, method: str) -> ConfigDict:
     return with_method(config, method, pseudo_label=chosen)
 
 
-def factory_fields(factory: Callable[..., Method]) -> dict[str, Any]:
-    """Keyword-only hyperparameters of a factory and their defaults."""
+def factory_fields(
+    factory: Callable[..., Method], values: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Keyword-only hyperparameters of a factory and their defaults.
+
+    Args:
+      factory: see METHODS.
+      values: take the place of defaults, but for those that a partial factory pins.
+    """
     fields = {}
     for name, parameter in inspect.signature(factory).parameters.items():
         if parameter.kind is not parameter.KEYWORD_ONLY or name in RUN_KNOWN:
@@ -121,4 +134,6 @@ def factory_fields(factory: Callable[..., Method]) -> dict[str, Any]:
         if parameter.default is None:
             kind = int if "int" in str(parameter.annotation) else float
             fields[name] = placeholder(kind)
-    return fields
+    pinned = getattr(factory, "keywords", {})
+    replaced = fields.keys() & (values or {}).keys() - pinned.keys()
+    return fields | {name: values[name] for name in replaced}

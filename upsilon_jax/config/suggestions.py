@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from upsilon_jax.errors import DataError
+from upsilon_jax.errors import ConfigError
 
 _BATCH_SIZE = 128  # the paper's
 _TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
@@ -41,7 +41,7 @@ def suggest(
     `epochs`, is kept and the others follow it.
     """
     if min(num_labeled, num_unlabeled, num_classes) < 1:
-        raise DataError(
+        raise ConfigError(
             f"{num_labeled} labeled and {num_unlabeled} unlabeled images of "
             f"{num_classes} classes: there must be some of each"
         )

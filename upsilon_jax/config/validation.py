@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from upsilon_jax.config.fields import FIELDS, rule_of
 from upsilon_jax.config.flat import flatten
-from upsilon_jax.config.presets import resolve
+from upsilon_jax.config.presets import factories
 from upsilon_jax.config.schedule import steps_field
 from upsilon_jax.errors import ConfigError, nearest
 
@@ -36,13 +36,15 @@ def validate(config: ConfigDict) -> None:
 
 def _check_method_fields(method: ConfigDict) -> None:
     """The fields must be those of the method: they come with its name."""
-    name = method.name
-    accepted = inspect.signature(resolve(name)).parameters
-    for field in method:
-        if field != "name" and steps_field(field) not in accepted:
+    factory, around = factories(method.name)
+    known = {"name", *inspect.signature(factory).parameters}
+    if around is not None:
+        known |= {f"upsilon.{name}" for name in inspect.signature(around).parameters}
+    for field in flatten(method):
+        if steps_field(field) not in known:
             raise ConfigError(
-                f"method.{field}: {name} has no such field; --config=FILE:{name} "
-                "brings those it has"
+                f"method.{field}: {method.name} has no such field; "
+                f"--config=FILE:{method.name} brings those it has"
             )
 
 

@@ -1,7 +1,9 @@
 """Every method by name: `METHODS[name](num_classes, **hyperparameters) -> Method`."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
+from upsilon_jax.errors import ConfigError, nearest
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import baseline
 from upsilon_jax.methods.ds3l import ds3l
@@ -45,4 +47,32 @@ METHODS = {
     "oracle": oracle,
 }
 
-__all__ = ["METHODS", "Method"]
+# What may be composed, and what is put around it: "fixmatch+upsilon".
+BASES: Mapping[str, Callable[..., Method]] = {}
+SUFFIXES: Mapping[str, Callable[..., Method]] = {}
+
+__all__ = ["BASES", "METHODS", "SUFFIXES", "Method", "resolve", "split_name"]
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """("fixmatch", "upsilon") of "fixmatch+upsilon", ("fixmatch", None) of "fixmatch".
+
+    Raises:
+      ConfigError: the two cannot be composed. A name without "+" is not looked at.
+    """
+    base, plus, suffix = name.partition("+")
+    if plus and not (base in BASES and suffix in SUFFIXES):
+        raise ConfigError(f"method.name={name!r}: the two cannot be composed")
+    return base, suffix or None
+
+
+def resolve(name: str) -> Callable[..., Method]:
+    """The factory of a method.
+
+    Raises:
+      ConfigError: there is no such method; the message has near names.
+    """
+    split_name(name)
+    if name not in METHODS:
+        raise ConfigError(f"method.name={name!r}: {nearest(name, METHODS)}")
+    return METHODS[name]
