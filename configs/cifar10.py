@@ -1,4 +1,4 @@
-"""CIFAR-10 (6/4): six animals to learn, four vehicles in the way (paper §5, Table 3).
+"""CIFAR-10 (6/4): six animals are ID, four vehicles are OOD (paper §5, Table 3).
 
     python main.py --config=configs/cifar10.py:upsilon --config.data.mismatch=0.5
 

@@ -1,4 +1,4 @@
-"""CIFAR-100 (50/50): the first half of the classes to learn (paper §5, Table 2).
+"""CIFAR-100 (50/50): classes 0-49 are ID, 50-99 are OOD (paper §5, Table 2).
 
     python main.py --config=configs/cifar100.py:upsilon --config.data.mismatch=0.5
 

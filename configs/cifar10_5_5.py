@@ -1,4 +1,4 @@
-"""CIFAR-10 (5/5): classes 0-4 against 5-9 (appendix C).
+"""CIFAR-10 (5/5): classes 0-4 are ID, 5-9 are OOD (appendix C).
 
     python main.py --config=configs/cifar10_5_5.py:baseline
 

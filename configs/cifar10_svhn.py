@@ -1,4 +1,4 @@
-"""Six random classes of CIFAR-10 among four of SVHN (appendix C.2).
+"""Six random classes of CIFAR-10 are ID, four of SVHN are OOD (appendix C.2).
 
     python main.py --config=configs/cifar10_svhn.py:baseline --config.seed=7
 

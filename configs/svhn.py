@@ -1,4 +1,4 @@
-"""SVHN (6/4): the digits 0-5 to learn, 6-9 in the way (paper §5, Fig. 6).
+"""SVHN (6/4): the digits 0-5 are ID, 6-9 are OOD (paper §5, Fig. 6).
 
     python main.py --config=configs/svhn.py:upsilon --config.data.mismatch=0.5
 

@@ -1,4 +1,4 @@
-"""Tiny ImageNet (100/100), 64×64: the first hundred wnids to learn (paper §5, Table 2).
+"""Tiny ImageNet (100/100), 64×64: the first 100 wnids are ID (paper §5, Table 2).
 
     python main.py --config=configs/tin.py:upsilon --config.data.mismatch=0.5
 

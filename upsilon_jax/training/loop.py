@@ -43,7 +43,7 @@ def train(
     """Trains as the config says, or goes on where the workdir's checkpoint stands.
 
     Args:
-      config: see `upsilon_jax/config/defaults.py`.
+      config: see `upsilon_jax/config/fields.py`.
       workdir: gets checkpoints, TensorBoard events, `result.json` and `curves.png`;
         with several seeds, each in a folder `seed_S` of its own.
       override_config: goes on although the stored config differs.

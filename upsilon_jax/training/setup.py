@@ -65,7 +65,7 @@ def prepare(
     """Opens the data and builds what a valid config describes.
 
     Args:
-      config: see `upsilon_jax/config/defaults.py`.
+      config: see `upsilon_jax/config/fields.py`.
       mesh: the devices to use; None for all of them.
       sibling: a run that differs in its seed only. Its data serve this run too, and on
         the same mesh its compiled functions and resident images.
