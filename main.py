@@ -6,39 +6,36 @@ executed as Python, so run only those you trust.
 
 import pathlib
 
-from absl import flags
-
 from upsilon_jax import commandline
 
-commandline.define_config()
-WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Where results go; default: runs/NAME-METHOD-mMISMATCH-sSEED."
-)
-OVERRIDE = flags.DEFINE_bool(
-    "override_config", False, "Go on with a workdir whose stored config differs."
-)
-DISTRIBUTED = flags.DEFINE_bool(
-    "distributed", False, "Join the other processes of a cluster (jax.distributed)."
+COMMAND = commandline.Command(
+    name="main.py",
+    about=__doc__,
+    flags={
+        "workdir": (None, "where results go [runs/NAME-METHOD-mMISMATCH-sSEED]"),
+        "override_config": (False, "go on with a workdir whose stored config differs"),
+        "distributed": (False, "join the other processes of a cluster"),
+    },
 )
 
 
-def main() -> None:
+def main(options: commandline.Options) -> None:
     """Trains, and says how it went."""
     # After the flags are parsed: a mistyped flag should not wait for these imports.
     import upsilon_jax
     from upsilon_jax.workdir.summary import summary
 
-    if DISTRIBUTED.value:
+    if options.flags.distributed:
         import jax
 
         jax.distributed.initialize()
-    config = commandline.get_config()
-    workdir = pathlib.Path(
-        WORKDIR.value or pathlib.Path("runs") / commandline.run_name(config)
+    name = commandline.run_name(options.config_name, options.config)
+    workdir = pathlib.Path(options.flags.workdir or pathlib.Path("runs") / name)
+    result = upsilon_jax.train(
+        options.config, workdir, override_config=options.flags.override_config
     )
-    result = upsilon_jax.train(config, workdir, override_config=OVERRIDE.value)
     print(summary(result, workdir))
 
 
 if __name__ == "__main__":
-    commandline.run(main)
+    commandline.run(COMMAND, main)

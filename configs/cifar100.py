@@ -1,4 +1,4 @@
-"""CIFAR-100 (50/50): the first half of the classes to learn (paper §5, Table 2).
+"""CIFAR-100 (50/50): classes 0-49 are ID, 50-99 are OOD (paper §5, Table 2).
 
     python main.py --config=configs/cifar100.py:upsilon --config.data.mismatch=0.5
 
@@ -10,13 +10,12 @@ Published, at 0 / 25 / 50 / 75 / 100 % mismatch, mean of five runs:
 62,800 steps of 128 + 128 images: hours on one GPU, weeks on a CPU.
 """
 
-from upsilon_jax.config import defaults as base
-from upsilon_jax.config.presets import with_method
+from upsilon_jax.config import default_config, with_method
 
 
 def get_config(method: str = "upsilon"):
     """The paper's setting; appendix E has the hyperparameters."""
-    config = base.get_config()
+    config = default_config()
     config.data.update(
         name="cifar100",
         id_classes=tuple(str(number) for number in range(50)),

@@ -1,4 +1,4 @@
-"""CIFAR-10 (5/5): classes 0-4 against 5-9 (appendix C).
+"""CIFAR-10 (5/5): classes 0-4 are ID, 5-9 are OOD (appendix C).
 
     python main.py --config=configs/cifar10_5_5.py:baseline
 
@@ -7,12 +7,12 @@ Published: imbalance of the pre-trained model's pseudo-labels, kl 0.0169 on ID a
 62,800 steps, as CIFAR-10.
 """
 
-from configs import cifar10
+from upsilon_jax.config import load_config
 
 
 def get_config(method: str = "upsilon"):
     """CIFAR-10's setting with another choice of classes."""
-    config = cifar10.get_config(method)
+    config = load_config("cifar10", method)
     config.data.update(
         id_classes=("airplane", "automobile", "bird", "cat", "deer"),
         ood_classes=("rest",),

@@ -10,11 +10,11 @@ There are at most 8,897 OOD images with such a tail, so D_u shrinks to 17,794 / 
 8,897 at 50 / 75 / 100 % and the mismatch stays exact. At most 62,800 steps.
 """
 
-from configs import cifar10
+from upsilon_jax.config import load_config
 
 
 def get_config(method: str = "upsilon"):
     """CIFAR-10's setting with 1 : 0.464 : 0.215 : 0.1 OOD images."""
-    config = cifar10.get_config(method)
+    config = load_config("cifar10", method)
     config.data.ood_imbalance = 10.0
     return config

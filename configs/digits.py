@@ -7,13 +7,12 @@ scikit-learn carries the 1,797 images of 8×8 pixels, so nothing is downloaded:
 About a minute on two CPU cores. No published numbers; the README has ours.
 """
 
-from upsilon_jax.config import defaults as base
-from upsilon_jax.config.presets import with_method
+from upsilon_jax.config import default_config, with_method
 
 
 def get_config(method: str = "upsilon"):
     """Five labels per class; half of the unlabeled images are of foreign digits."""
-    config = base.get_config()
+    config = default_config()
     config.data.update(
         name="digits",
         id_classes=tuple("012345"),

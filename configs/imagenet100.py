@@ -12,13 +12,12 @@ size. Here they are the list of Contrastive Multiview Coding, in the order of th
 wnids, at 64×64. 62,800 steps of 128 + 128 images of 64×64: most of a day on one GPU.
 """
 
-from upsilon_jax.config import defaults as base
-from upsilon_jax.config.presets import with_method
+from upsilon_jax.config import default_config, with_method
 
 
 def get_config(method: str = "upsilon"):
     """The paper's setting; appendix E has the hyperparameters."""
-    config = base.get_config()
+    config = default_config()
     config.data.update(
         name="imagenet100",
         id_classes=tuple(str(number) for number in range(50)),

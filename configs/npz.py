@@ -14,16 +14,11 @@ A file without x_unlabeled is split as the benchmarks are; say how:
 Settings and cost are those of configs/folder.py.
 """
 
-from ml_collections.config_dict import placeholder
-
-from configs.folder import with_own_data
-from upsilon_jax.config import defaults as base
+from upsilon_jax.config import own_data_config
 
 
 def get_config(method: str = "upsilon"):
     """Fields that are None are chosen from the data; each can be given instead."""
-    config = base.get_config()
-    config.data.name = "npz"
-    config.data.path = placeholder(str)  # the file
-    config.data.id_classes = ("all",)  # without x_unlabeled: which to learn
-    return with_own_data(config, method)
+    config = own_data_config("npz", method)
+    config.data.id_classes = ("all",)  # of a file without x_unlabeled: which to learn
+    return config

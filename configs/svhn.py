@@ -1,4 +1,4 @@
-"""SVHN (6/4): the digits 0-5 to learn, 6-9 in the way (paper §5, Fig. 6).
+"""SVHN (6/4): the digits 0-5 are ID, 6-9 are OOD (paper §5, Fig. 6).
 
     python main.py --config=configs/svhn.py:upsilon --config.data.mismatch=0.5
 
@@ -6,13 +6,12 @@ Published: baseline 88.33; curves of the other methods, without numbers. 62,800 
 128 + 128 images: hours on one GPU, weeks on a CPU.
 """
 
-from upsilon_jax.config import defaults as base
-from upsilon_jax.config.presets import with_method
+from upsilon_jax.config import default_config, with_method
 
 
 def get_config(method: str = "upsilon"):
     """The paper's setting; appendix E has the hyperparameters."""
-    config = base.get_config()
+    config = default_config()
     config.data.update(
         name="svhn",
         id_classes=tuple("012345"),

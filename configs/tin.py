@@ -1,4 +1,4 @@
-"""Tiny ImageNet (100/100), 64×64: the first hundred wnids to learn (paper §5, Table 2).
+"""Tiny ImageNet (100/100), 64×64: the first 100 wnids are ID (paper §5, Table 2).
 
     python main.py --config=configs/tin.py:upsilon --config.data.mismatch=0.5
 
@@ -10,13 +10,12 @@ Published, at 0 / 25 / 50 / 75 / 100 % mismatch, mean of five runs:
 125,200 steps of 128 + 128 images of 64×64: a day on one GPU, months on a CPU.
 """
 
-from upsilon_jax.config import defaults as base
-from upsilon_jax.config.presets import with_method
+from upsilon_jax.config import default_config, with_method
 
 
 def get_config(method: str = "upsilon"):
     """The paper's setting; appendix E has the hyperparameters."""
-    config = base.get_config()
+    config = default_config()
     config.data.update(
         name="tiny_imagenet",
         id_classes=tuple(str(number) for number in range(100)),

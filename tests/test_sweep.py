@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from upsilon_jax import commandline, sweep
 from upsilon_jax.methods import METHODS
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -47,18 +48,16 @@ def test_a_sweep_trains_all_combinations_once_and_the_report_tabulates_them(tmp_
     assert "seeds per cell: 2" in table.stdout
 
 
-@pytest.mark.slow
-def test_all_methods_have_a_name_for_them_together(tmp_path):
-    done = run(
-        "upsilon_jax.sweep",
-        *("--methods=all", "--seeds=0", f"--workdir={tmp_path}"),
-        "--config.data.num_unlabeled=100000",  # fails at the first run
-    )
-    assert done.returncode == 2 and f"[1/{len(METHODS)}] " in done.stderr
+def test_all_methods_have_a_name_for_them_together():
+    told = ["--methods=all", "--seeds=0,3", "--mismatch=0,0.5"]
+    configs = list(sweep.combinations(commandline.parse(sweep.COMMAND, told)))
+    assert [c.method.name for c in configs] == 4 * list(METHODS)
+    per_seed = 2 * len(METHODS)
+    assert [c.seed for c in configs] == [0] * per_seed + [3] * per_seed
+    assert {c.data.mismatch for c in configs} == {0, 0.5}
 
 
-@pytest.mark.slow
-def test_a_folder_without_results_is_said_in_one_line(tmp_path):
-    done = run("upsilon_jax.report", str(tmp_path))
-    assert done.returncode == 1 and "no result.json found" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
+    told = ["--methods=pl", "--seeds=0", "--config.data.mismatch=0.25"]
+    (config,) = sweep.combinations(commandline.parse(sweep.COMMAND, told))
+    assert config.data.mismatch == 0.25

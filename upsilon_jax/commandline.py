@@ -1,139 +1,238 @@
-"""What the commands share: `--config`, and one line for whatever a user can mend."""
+"""The one parser of every command, and one line for whatever a user can mend.
+
+A command is a `Command`, which says what it may be told, and a function that is given
+the `Options` it was told. Flags stand in any order:
+
+    --config=FILE.py[:METHOD]     or the name of a benchmark, as in --config=tin:pl
+    --config.x.y=value            changes a field of it
+"""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import os
 import pathlib
+import re
 import sys
-from collections.abc import Callable, Iterator
-from typing import NoReturn
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
-import ml_collections
 from absl import app, flags, logging
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
-from upsilon_jax.errors import UserError
+from upsilon_jax import runtime
+from upsilon_jax.config import find_config, flatten, load_config, validate
+from upsilon_jax.errors import ConfigError, UserError, nearest
 from upsilon_jax.runtime.interrupts import Interrupted
 
-DEFAULT_CONFIG = "configs/digits.py"
+DEFAULT_CONFIG = "digits"
+CONFIG = "CONFIG"  # the positional argument that stands for --config
 
 
-def define_config() -> None:
-    """Declares `--config=FILE.py[:METHOD]` and `--config.x.y=value`."""
-    config_flags.DEFINE_config_file(
-        "config",
-        help_string="FILE.py or FILE.py:METHOD; --config.x.y=value overrides a field.",
+class Command(NamedTuple):
+    """What a command may be told."""
+
+    name: str  # what stands before a complaint
+    about: str  # what stands above the flags in its help
+    flags: Mapping[str, tuple[Any, str]]  # name -> (default, whose type counts; help)
+    argument: str | None = None  # what it is told without a flag; `CONFIG` or another
+    takes_config: bool = True
+
+
+class Options(NamedTuple):
+    """What a command was told."""
+
+    flags: types.SimpleNamespace
+    argument: str | None = None
+    config: ConfigDict | None = None  # valid
+    config_file: pathlib.Path | None = None
+    overrides: Mapping[str, Any] = {}  # field -> value, as given
+
+    @property
+    def config_name(self) -> str:
+        """The name of the config file, without its folder and ending."""
+        return self.config_file.stem
+
+    def config_for(self, method: str) -> ConfigDict:
+        """The same config file and overrides for another method, valid.
+
+        An override of a hyperparameter that the method does not have is left out.
+        """
+        config = load_config(str(self.config_file), method)
+        known = flatten(config)
+        for field, value in self.overrides.items():
+            if not field.startswith("method.") or field in known:
+                config.update_from_flattened_dict({field: value})
+        validate(config)
+        return config
+
+
+def run(command: Command, main: Callable[[Options], None]) -> NoReturn:
+    """Runs a command with the arguments of the process, and ends the process."""
+    # absl's own flags are left at their defaults; libraries may ask for them.
+    app.run(lambda _: call(command, main, sys.argv[1:]), argv=[command.name])
+
+
+def call(command: Command, main: Callable[[Options], None], argv: Sequence[str]) -> int:
+    """Parses the arguments, calls `main` and returns the exit code.
+
+    Only what a user can mend, or has done, becomes a line; a fault of the program keeps
+    its traceback.
+    """
+    try:
+        if {"--help", "-h"} & set(argv):
+            print(help_text(command))  # noqa: T201
+            return 0
+        options = parse(command, argv)
+        _set_up_process()
+        main(options)
+    except Interrupted as interrupted:
+        _say(command, interrupted)
+        return interrupted.exit_code
+    except UserError as error:
+        _say(command, error)
+        return 2
+    return 0
+
+
+def _set_up_process() -> None:
+    """Settings of the whole process: the business of commands, and only theirs."""
+    logging.set_verbosity(logging.WARNING)  # orbax tells of every file it touches
+    # TensorFlow, which reads records and writes events here, announces its oneDNN in
+    # four lines unless it is off.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    runtime.setup()
+
+
+def _say(command: Command, error: Exception) -> None:
+    sys.stderr.write(f"{command.name}: {' '.join(str(error).split())}\n")
+
+
+def parse(command: Command, argv: Sequence[str]) -> Options:
+    """What the arguments say; a ConfigError names what cannot be understood."""
+    told, rest = _parse_flags(command, argv)
+    fields, bare = _separate(command, rest)
+    argument = bare.pop(0) if command.argument and bare else None
+    if bare:
+        raise ConfigError(f"unexpected {bare[0]!r}: flags are given as --name=value")
+    spec = vars(told).pop("config", None)
+    if command.argument == CONFIG:
+        spec = argument or spec
+    if command.argument and not (argument or spec):
+        raise ConfigError(f"{command.argument} is missing; --help says more")
+    if not command.takes_config:
+        return Options(told, argument)
+    name, _, method = (spec or DEFAULT_CONFIG).partition(":")
+    file = find_config(name)
+    config = load_config(str(file), method or None)
+    overrides = _override(config, fields, name)
+    validate(config)
+    return Options(told, argument, config, file, overrides)
+
+
+_FIELD = re.compile(r"--?(?:no)?config\.([^=]*)")
+
+
+def _separate(command: Command, rest: list[str]) -> tuple[list[str], list[str]]:
+    """Arguments that name fields of the config, and those that are no flags."""
+    fields, bare = [], []
+    for argument in rest:
+        if not argument.startswith("-"):
+            bare.append(argument)
+        elif command.takes_config and _FIELD.match(argument):
+            fields.append(argument)
+        else:
+            flag = argument.split("=")[0]
+            known = [f"--{name}" for name in (*command.flags, "help")]
+            raise ConfigError(f"{flag}: no such flag; {nearest(flag, known)}")
+    return fields, bare
+
+
+def _parse_flags(
+    command: Command, argv: Sequence[str]
+) -> tuple[types.SimpleNamespace, list[str]]:
+    """The values of the command's flags, and all other arguments."""
+    values = flags.FlagValues()
+    values.set_gnu_getopt()  # flags may come after other arguments
+    if command.takes_config:
+        flags.DEFINE_string("config", None, "", flag_values=values)
+    define = {bool: flags.DEFINE_bool, list: flags.DEFINE_list}
+    for name, (default, text) in command.flags.items():
+        kind = define.get(type(default), flags.DEFINE_string)
+        kind(name.replace("-", "_"), default, text, flag_values=values)
+    try:
+        _, *rest = values([command.name, *_tidied(argv)], known_only=True)
+    except (flags.Error, ValueError) as error:  # a ValueError is that of --noflag=x
+        raise ConfigError(str(error)) from error
+    return types.SimpleNamespace(**values.flag_values_dict()), rest
+
+
+def _tidied(argv: Sequence[str]) -> list[str]:
+    """--dry-run as --dry_run, and `--config.x value` as --config.x=value."""
+    tidy: list[str] = []
+    for argument in argv:
+        if (
+            tidy
+            and re.fullmatch(r"--?config\.[\w.]+", tidy[-1])
+            and argument[:1] != "-"
+        ):
+            tidy[-1] += f"={argument}"
+        elif argument.startswith("--"):
+            name, equals, value = argument[2:].partition("=")
+            tidy.append(f"--{name.replace('-', '_')}{equals}{value}")
+        else:
+            tidy.append(argument)
+    return tidy
+
+
+def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, Any]:
+    """Changes the fields of a config that the arguments name, and returns the values.
+
+    ml_collections knows their types; it defines a flag for each field that is named.
+    """
+    known, method = flatten(config), config.method.name
+    for argument in arguments:
+        field = _FIELD.match(argument)[1]
+        if field not in known:
+            raise ConfigError(
+                f"--config.{field}: no such field; {nearest(field, known)}"
+            )
+    values = flags.FlagValues()
+    argv = ["", *arguments]
+    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=argv)
+    try:
+        values(argv)
+    except (flags.Error, TypeError, ValueError) as error:
+        raise ConfigError(str(error)) from error
+    if config.method.name != method:
+        raise ConfigError(
+            f"--config.method.name={config.method.name}: a method brings its fields "
+            f"along; take --config={file}:{config.method.name}"
+        )
+    return dict(values["config"].override_values)
+
+
+def help_text(command: Command) -> str:
+    """What a command does and may be told."""
+    lines = {}
+    if command.takes_config:
+        default = "" if command.argument == CONFIG else f" [{DEFAULT_CONFIG}]"
+        lines["--config=FILE.py[:METHOD]"] = f"or a name, as in tin:upsilon{default}"
+        lines["--config.FIELD=VALUE"] = "changes a field; upsilon_jax/config/fields.py"
+    for name, (default, text) in command.flags.items():
+        lines[f"--{name}" + ("" if isinstance(default, bool) else "=...")] = text
+    width = max(map(len, lines)) + 2
+    return "\n".join(
+        [command.about.strip(), "", *(f"  {k:{width}}{v}" for k, v in lines.items())]
     )
 
 
-def get_config() -> ml_collections.ConfigDict:
-    """The config that the flags describe."""
-    return flags.FLAGS.config
-
-
-def get_config_for(method: str) -> ml_collections.ConfigDict:
-    """The same config file and overrides for another method.
-
-    An override of a hyperparameter that the method does not have is left out.
-    """
-    spec = importlib.util.spec_from_file_location("config", _config_file())
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    config = module.get_config(method)
-    for field, value in config_flags.get_override_values(flags.FLAGS["config"]).items():
-        section, _, name = field.partition(".")
-        if section != "method" or name in config.method:
-            config.update_from_flattened_dict({field: value})
-    return config
-
-
-def _config_file() -> pathlib.Path:
-    filename = config_flags.get_config_filename(flags.FLAGS["config"])
-    return pathlib.Path(filename.split(":")[0])
-
-
-def config_name() -> str:
-    """The name of the config file, without its folder and ending."""
-    return _config_file().stem
-
-
-def run_name(config: ml_collections.ConfigDict) -> str:
+def run_name(config_name: str, config: ConfigDict) -> str:
     """cifar10-upsilon-m50-s0: what tells the runs of a table apart."""
     seeds = f"s{config.seed}"
     if config.train.num_seeds > 1:
         seeds += f"-{config.seed + config.train.num_seeds - 1}"
-    parts = [config_name(), config.method.name, seeds]
+    parts = [config_name, config.method.name, seeds]
     if config.data.mismatch is not None:  # of one's own data nobody knows it
         parts.insert(2, f"m{100 * config.data.mismatch:g}")
     return "-".join(parts)
-
-
-def run(main: Callable[[], None]) -> NoReturn:
-    """Parses the flags and calls `main`; mistakes end with one line and exit code 2."""
-
-    def guarded(_: list[str]) -> None:
-        logging.set_verbosity(logging.WARNING)  # orbax tells of every file it touches
-        # TensorFlow, which reads records and writes events here, announces its oneDNN
-        # in four lines unless it is off.
-        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-        with one_line_errors():
-            main()
-
-    app.run(guarded, flags_parser=_parse)
-
-
-@contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turns what a user can mend, or has done, into a line and an exit code."""
-    try:
-        yield
-    except Interrupted as interrupted:
-        _say(str(interrupted))
-        sys.exit(interrupted.exit_code)
-    except (ValueError, UserError) as error:
-        fail(str(error))
-
-
-def fail(message: str) -> NoReturn:
-    """One line to stderr, exit code 2."""
-    _say(message)
-    sys.exit(2)
-
-
-def _say(message: str) -> None:
-    name = os.path.basename(sys.argv[0])
-    sys.stderr.write(f"{name}: {' '.join(message.split())}\n")
-
-
-def _parse(argv: list[str]) -> list[str]:
-    """Parses as absl does, without its tracebacks."""
-    if not any(arg.split("=")[0] in ("--config", "-config") for arg in argv):
-        # No `default=`: it would be read before overrides can be complained about.
-        argv = [argv[0], f"--config={_root() / DEFAULT_CONFIG}", *argv[1:]]
-    try:
-        rest = flags.FLAGS(argv)
-        get_config().method  # noqa: B018 - a file that is not there is reported late
-    except (AttributeError, KeyError) as error:
-        fail(f"no such config field: {_innermost(error)}")
-    except OSError:
-        name = config_flags.get_config_filename(flags.FLAGS["config"])
-        fail(f"--config={name}: cannot be read")
-    except (flags.Error, TypeError, ValueError) as error:
-        fail(str(error))
-    if len(rest) > 1:
-        fail(f"unexpected {rest[1]!r}: fields are given as --config.name=value")
-    return rest
-
-
-def _root() -> pathlib.Path:
-    """The checkout: configs are files beside the package, to be read and edited."""
-    return pathlib.Path(__file__).resolve().parent.parent
-
-
-def _innermost(error: BaseException) -> object:
-    """ml_collections wraps one exception into the other; the first has the words."""
-    while isinstance(error, BaseException) and error.args:
-        error = error.args[0]
-    return error

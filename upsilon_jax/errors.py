@@ -3,6 +3,9 @@
 Anything else that is raised is a fault of the program, and keeps its traceback.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Something that whoever started the program can mend; one line says what."""
@@ -22,3 +25,13 @@ class DataNotPrepared(DataError):
 
 class WorkdirError(UserError):
     """A workdir that cannot be used."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown name: near ones, else some that exist."""
+    names = list(names)
+    near = difflib.get_close_matches(name, names, n=3)
+    if near:
+        return f"did you mean {', '.join(near)}?"
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"there are: {shown}"

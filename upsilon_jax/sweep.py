@@ -11,37 +11,36 @@ from __future__ import annotations
 import itertools
 import pathlib
 import sys
-
-from absl import flags
+from collections.abc import Callable, Iterator
 
 from upsilon_jax import commandline
+from upsilon_jax.config import ConfigDict, validate
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
-from upsilon_jax.training.seeds import train
 
-commandline.define_config()
-WORKDIR = flags.DEFINE_string("workdir", None, "Default: runs/sweep-NAME.")
-NAMES = flags.DEFINE_list(
-    "methods", ["baseline", "pl", "upsilon"], 'Names of methods, or "all".'
+COMMAND = commandline.Command(
+    name="python -m upsilon_jax.sweep",
+    about=__doc__,
+    flags={
+        "workdir": (None, "where results go [runs/sweep-NAME]"),
+        "methods": (["baseline", "pl", "upsilon"], 'or "all" [baseline,pl,upsilon]'),
+        "mismatch": ([], "shares of foreign images, 0 to 1 [the config's]"),
+        "seeds": (["0", "1", "2", "3", "4"], "[0,1,2,3,4]"),
+    },
 )
-MISMATCH = flags.DEFINE_list(
-    "mismatch", None, "Shares of foreign images, 0 to 1; default: the config's."
-)
-SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2", "3", "4"], "Seeds.")
 
 
-def main() -> None:
+def main(options: commandline.Options) -> None:
     """Trains what is not trained yet."""
-    root = pathlib.Path(WORKDIR.value or f"runs/sweep-{commandline.config_name()}")
-    ratios = MISMATCH.value or [commandline.get_config().data.mismatch]
-    methods = METHODS if NAMES.value == ["all"] else NAMES.value
-    combinations = list(itertools.product(SEEDS.value, ratios, methods))
-    for number, (seed, mismatch, method) in enumerate(combinations, start=1):
-        config = commandline.get_config_for(method)
-        config.seed = int(seed)
-        config.data.mismatch = None if mismatch is None else float(mismatch)
-        name = commandline.run_name(config)
-        sys.stderr.write(f"[{number}/{len(combinations)}] {name}\n")
-        result = train(config, root / name)
+    # After the flags are parsed: a mistyped flag should not wait for this import.
+    from upsilon_jax.training.seeds import train
+
+    name = options.config_name
+    root = pathlib.Path(options.flags.workdir or f"runs/sweep-{name}")
+    runs = {commandline.run_name(name, c): c for c in combinations(options)}
+    for number, (folder, config) in enumerate(runs.items(), start=1):
+        sys.stderr.write(f"[{number}/{len(runs)}] {folder}\n")
+        result = train(config, root / folder)
         accuracy = result["accuracy"]
         sys.stderr.write(
             f"    {result['status']}"
@@ -50,5 +49,29 @@ def main() -> None:
     sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
 
 
+def combinations(options: commandline.Options) -> Iterator[ConfigDict]:
+    """The config of every run, valid."""
+    told = options.flags
+    ratios = _numbers("mismatch", told.mismatch, float)
+    seeds = _numbers("seeds", told.seeds, int)
+    methods = METHODS if told.methods == ["all"] else told.methods
+    for seed, ratio, method in itertools.product(seeds, ratios or [None], methods):
+        config = options.config_for(method)
+        config.seed = seed
+        if ratio is not None:
+            config.data.mismatch = ratio
+        validate(config)
+        yield config
+
+
+def _numbers(flag: str, words: list[str], kind: Callable) -> list:
+    try:
+        return [kind(word) for word in words]
+    except ValueError:
+        raise ConfigError(
+            f"--{flag}={','.join(words)}: must be numbers with commas between them"
+        ) from None
+
+
 if __name__ == "__main__":
-    commandline.run(main)
+    commandline.run(COMMAND, main)

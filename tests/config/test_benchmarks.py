@@ -207,4 +207,4 @@ def test_every_benchmark_traces_with_every_method(name, method):
 
 def test_no_config_is_forgotten():
     files = {path.stem for path in pathlib.Path("configs").glob("*.py")}
-    assert files - {"__init__", "base", "methods"} == EXPECTED.keys()
+    assert files - {"__init__"} == EXPECTED.keys()

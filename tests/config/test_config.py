@@ -6,7 +6,7 @@ import pytest
 
 from configs import digits
 from upsilon_jax import config as config_lib
-from upsilon_jax.config import Schedule, build_method, validate
+from upsilon_jax.config import build_method, validate
 from upsilon_jax.config.presets import factory_fields
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
@@ -14,7 +14,7 @@ from upsilon_jax.methods import METHODS
 CONFIGS = sorted(
     path.stem
     for path in pathlib.Path("configs").glob("*.py")
-    if path.stem not in ("__init__", "base", "methods")
+    if path.stem != "__init__"
 )
 
 # What configs for one's own images leave open.
@@ -94,45 +94,6 @@ def test_a_method_keeps_what_defines_it_whatever_the_benchmark_says():
     assert cifar10.get_config("rpl").method.num_clusters == 0
     assert cifar10.get_config("upsilon_k1").method.num_clusters == 1
     assert not cifar10.get_config("sec").method.rebalance
-
-
-def schedule(**changes):
-    values = dict(
-        steps_per_epoch=10,
-        epochs=12,
-        pretrain_epochs=5,
-        refresh_epochs=2,
-        save_epochs=4,
-    )
-    return Schedule(**{**values, **changes})
-
-
-def test_refreshes_start_at_the_end_of_pretraining_and_stop_before_the_end():
-    due = [e for e in range(13) if schedule().refresh_due(e)]
-    assert due == [5, 6, 8, 10]
-
-
-def test_a_method_without_refresh_is_never_due():
-    assert not any(schedule(refresh_epochs=None).refresh_due(e) for e in range(13))
-
-
-def test_the_last_epoch_is_always_saved():
-    assert [e for e in range(1, 11) if schedule(epochs=10).save_due(e)] == [4, 8, 10]
-
-
-def test_units_become_steps(monkeypatch):
-    seen = {}
-
-    def factory(num_classes, *, ramp_steps=0, start_steps=0, weight=1.0):
-        seen.update(ramp_steps=ramp_steps, start_steps=start_steps, weight=weight)
-        return METHODS["baseline"](num_classes)
-
-    monkeypatch.setitem(METHODS, "fake", factory)
-    config = digits.get_config("baseline")
-    config.method.unlock()
-    config.method.update(name="fake", ramp_percent=40, start_epochs=3, weight=2.0)
-    build_method(config, 6, 4, num_unlabeled=400)  # 13 steps an epoch, 60 epochs
-    assert seen == {"ramp_steps": 312, "start_steps": 39, "weight": 2.0}
 
 
 def test_differences_name_every_changed_field():

@@ -235,7 +235,6 @@ def test_the_summary_names_every_seed_and_the_mean(tmp_path):
     assert "85.00 ± 7.07 %" in text
 
 
-def test_a_workdir_of_several_seeds_is_named_by_the_first_and_the_last(monkeypatch):
-    monkeypatch.setattr("upsilon_jax.commandline.config_name", lambda: "digits")
+def test_a_workdir_of_several_seeds_is_named_by_the_first_and_the_last():
     config = tiny(**{"train.num_seeds": 5, "seed": 2})
-    assert run_name(config) == "digits-upsilon-m50-s2-6"
+    assert run_name("digits", config) == "digits-upsilon-m50-s2-6"

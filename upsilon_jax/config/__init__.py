@@ -1,29 +1,37 @@
-"""What a run may be told: every field with its default and its rule, and the clock."""
+"""What a run may be told: every field with its default and its rule.
 
-from upsilon_jax.config.rules import (
-    RUN_KNOWN,
-    ConfigDict,
-    Schedule,
-    build_method,
-    differences,
-    fill,
-    flatten,
-    make_schedule,
-    of_seed,
-    steps_per_epoch,
-    validate,
-)
+Also the presets of methods, the values that are chosen from the data, and the clock,
+which turns epochs into steps. Config files (`configs/*.py`) import this package and
+nothing else. What is done with a config is no business of this folder.
+"""
+
+from ml_collections import ConfigDict
+
+from upsilon_jax.config.build import build_method
+from upsilon_jax.config.fields import FIELDS, Field, default_config
+from upsilon_jax.config.flat import differences, flatten, of_seed
+from upsilon_jax.config.from_data import fill
+from upsilon_jax.config.loading import find_config, load_config
+from upsilon_jax.config.presets import own_data_config, with_method
+from upsilon_jax.config.schedule import Schedule, make_schedule, steps_per_epoch
+from upsilon_jax.config.validation import validate
 
 __all__ = [
-    "RUN_KNOWN",
+    "FIELDS",
     "ConfigDict",
+    "Field",
     "Schedule",
     "build_method",
+    "default_config",
     "differences",
     "fill",
+    "find_config",
     "flatten",
+    "load_config",
     "make_schedule",
     "of_seed",
+    "own_data_config",
     "steps_per_epoch",
     "validate",
+    "with_method",
 ]

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import ml_collections
+from collections.abc import Mapping
+from typing import Any
 
-from upsilon_jax.config.rules import fill, flatten
+from ml_collections import ConfigDict
+
+from upsilon_jax.config.fields import RESIDENCY
+from upsilon_jax.config.flat import flatten
 from upsilon_jax.config.suggestions import suggest
+from upsilon_jax.config.validation import validate
 from upsilon_jax.data.source import OWN_FIELDS, Source, load_source
 from upsilon_jax.data.splits import make_own_splits, make_splits
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.types import Splits
 
-# Where the fields of `defaults.Defaults` stand in a config.
+# The sections of a config that have the fields of `suggestions.Suggestions`.
 _SECTIONS = {
-    "batch_size": "train",
-    "epochs": "train",
-    "pretrain_epochs": "train",
-    "num_clusters": "method",
-    "ood_threshold": "method",
+    "batch_size": ("train",),
+    "epochs": ("train",),
+    "pretrain_epochs": ("train",),
+    "num_clusters": ("method", "method.upsilon"),
+    "ood_threshold": ("method", "method.upsilon"),
 }
 
 
-def open_source(config: ml_collections.ConfigDict) -> Source:
+def open_source(config: ConfigDict) -> Source:
     """The data set of a config."""
     data = config.data
     return load_source(
         data.name,
         data_dir=data.data_dir,
         image_size=data.image_size,
-        in_memory={"auto": None, "resident": True, "stream": False}[data.residency],
+        in_memory=RESIDENCY[data.residency],
         **{field: data.get(field) for field in OWN_FIELDS.get(data.name, ())},
     )
 
 
-def draw_splits(config: ml_collections.ConfigDict, source: Source) -> Splits:
+def draw_splits(config: ConfigDict, source: Source) -> Splits:
     """The split of a config."""
     data = config.data
     if source.has_unlabeled:
@@ -72,18 +77,18 @@ def _spec(classes: tuple[str, ...]) -> str | tuple[str, ...]:
     return classes[0] if len(classes) == 1 else classes
 
 
-def is_complete(config: ml_collections.ConfigDict) -> bool:
+def is_complete(config: ConfigDict) -> bool:
     """Whether `complete` would find nothing to do; known without opening the data."""
     flat = flatten(config)
-    left = [
-        k for k, section in _SECTIONS.items() if flat.get(f"{section}.{k}", 0) is None
-    ]
-    return config.data.name not in OWN_FIELDS and not left
+    left_open = any(
+        flat.get(f"{section}.{name}", 0) is None
+        for name, sections in _SECTIONS.items()
+        for section in sections
+    )
+    return config.data.name not in OWN_FIELDS and not left_open
 
 
-def complete(
-    config: ml_collections.ConfigDict, source: Source, splits: Splits
-) -> ml_collections.ConfigDict:
+def complete(config: ConfigDict, source: Source, splits: Splits) -> ConfigDict:
     """A valid copy in which what was left None is chosen from the data.
 
     The same data give the same values, so a run that is resumed finds its own config.
@@ -95,16 +100,23 @@ def complete(
         batch_size=config.train.batch_size,
         epochs=config.train.epochs,
     )
-    return fill(
-        config,
-        {f"data.{field}": value for field, value in source.chosen.items()}
-        | {f"{_SECTIONS[k]}.{k}": value for k, value in suggested._asdict().items()},
-    )
+    chosen = {f"data.{field}": value for field, value in source.chosen.items()}
+    for name, value in suggested._asdict().items():
+        chosen |= {f"{section}.{name}": value for section in _SECTIONS[name]}
+    return fill(config, chosen)
 
 
-def choices(
-    asked: ml_collections.ConfigDict, config: ml_collections.ConfigDict
-) -> tuple[str, ...]:
+def fill(config: ConfigDict, values: Mapping[str, Any]) -> ConfigDict:
+    """A valid copy in which fields that are None take these values."""
+    flat = flatten(config)
+    left = {k: value for k, value in values.items() if flat.get(k, value) is None}
+    config = config.copy_and_resolve_references()
+    config.update_from_flattened_dict(left)
+    validate(config)
+    return config
+
+
+def choices(asked: ConfigDict, config: ConfigDict) -> tuple[str, ...]:
     """A line with what `complete` has chosen, none if that is nothing."""
     before = flatten(asked)
     chosen = [f"{k}={v:g}" for k, v in flatten(config).items() if before[k] != v]

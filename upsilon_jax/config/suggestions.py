@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from upsilon_jax.errors import ConfigError
+
 _BATCH_SIZE = 128  # the paper's
 _TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
 _EPOCHS = (20, 400)  # fewest and most
@@ -13,7 +15,7 @@ _CLUSTERS = (2, 20)
 _OOD_THRESHOLD_MARGIN = 0.14
 
 
-class Defaults(NamedTuple):
+class Suggestions(NamedTuple):
     """Values of the config fields of the same names."""
 
     batch_size: int
@@ -30,7 +32,7 @@ def suggest(
     *,
     batch_size: int | None = None,
     epochs: int | None = None,
-) -> Defaults:
+) -> Suggestions:
     """Settings for so many images and classes.
 
     Batches are the paper's 128, or the largest power of two that both sets fill. K is
@@ -39,7 +41,7 @@ def suggest(
     `epochs`, is kept and the others follow it.
     """
     if min(num_labeled, num_unlabeled, num_classes) < 1:
-        raise ValueError(
+        raise ConfigError(
             f"{num_labeled} labeled and {num_unlabeled} unlabeled images of "
             f"{num_classes} classes: there must be some of each"
         )
@@ -47,7 +49,7 @@ def suggest(
     batch_size = batch_size or 2 ** (smaller.bit_length() - 1)
     steps_per_epoch = -(-num_unlabeled // batch_size)
     epochs = epochs or _clip(round(_TOTAL_STEPS / steps_per_epoch), _EPOCHS)
-    return Defaults(
+    return Suggestions(
         batch_size=batch_size,
         epochs=epochs,
         pretrain_epochs=max(epochs // _PRETRAIN_SHARE, 1),

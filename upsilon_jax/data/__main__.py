@@ -7,65 +7,37 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-
 import numpy as np
 import tqdm
-from absl import flags
-from ml_collections import ConfigDict, config_flags
 
-from upsilon_jax.config import from_data, validate
+from upsilon_jax import commandline
+from upsilon_jax.config import ConfigDict, from_data
 from upsilon_jax.data import prepare
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest, relabel
-from upsilon_jax.errors import UserError
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.types import Splits
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper
 
-
-def main(argv: Sequence[str]) -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m upsilon_jax.data", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("config", help="FILE.py or FILE.py:METHOD")
-    parser.add_argument("--dry-run", action="store_true", help="say what is to be done")
-    options, overrides = parser.parse_known_args(argv)
-    try:
-        config = read_config(options.config, overrides)
-        jobs = prepare.plan(config.data.name, config.data.data_dir)
-        print("\n".join(map(str, jobs)) or f"{config.data.name}: nothing to prepare")
-        if options.dry_run:
-            return
-        for job in jobs:
-            prepare.prepare(job, progress=_bar(f"{job.name}: {job.action}", " records"))
-        report(config, from_data.open_source(config))
-    except (UserError, ValueError, OSError, flags.Error) as error:
-        parser.exit(2, f"{parser.prog}: {_one_line(error)}\n")
+COMMAND = commandline.Command(
+    name="python -m upsilon_jax.data",
+    about=__doc__,
+    flags={"dry-run": (False, "say what would be downloaded, and do nothing")},
+    argument=commandline.CONFIG,
+)
 
 
-def read_config(path: str, overrides: Sequence[str]) -> ConfigDict:
-    """The config of a file, with `--config.x.y=value` applied, validated."""
-    values = flags.FlagValues()
-    argv = ["data", f"--config={path}", *overrides]
-    holder = config_flags.DEFINE_config_file(
-        "config", flag_values=values, sys_argv=argv
-    )
-    try:
-        rest = values(argv)[1:]
-        config = holder.value
-        config.method  # noqa: B018 - a file that is not there is reported late
-    except (AttributeError, KeyError) as error:
-        raise ValueError(f"no such config field: {_one_line(error)}") from error
-    except OSError as error:
-        raise ValueError(f"{path}: there is no such config") from error
-    if rest:
-        raise ValueError(f"unexpected {rest[0]!r}")
-    validate(config)
-    return config
+def main(options: commandline.Options) -> None:
+    """Prepares, checks and reports."""
+    config = options.config
+    jobs = prepare.plan(config.data.name, config.data.data_dir)
+    print("\n".join(map(str, jobs)) or f"{config.data.name}: nothing to prepare")
+    if options.flags.dry_run:
+        return
+    for job in jobs:
+        prepare.prepare(job, progress=_bar(f"{job.name}: {job.action}", " records"))
+    report(config, from_data.open_source(config))
 
 
 def report(config: ConfigDict, source: Source) -> None:
@@ -126,19 +98,8 @@ def _at_ratios(config: ConfigDict, source: Source):
         changed.data.mismatch = ratio
         try:
             yield f"{100 * ratio:g} %", from_data.draw_splits(changed, source)
-        except (
-            UserError,
-            ValueError,
-        ) as error:  # small data sets cannot have every ratio
+        except ConfigError as error:  # small data sets cannot have every ratio
             print(f"{100 * ratio:g} % mismatch: {error}")
-
-
-def _one_line(error: BaseException) -> str:
-    """Its words; ml_collections wraps one exception into the other."""
-    while len(error.args) == 1 and isinstance(error.args[0], BaseException):
-        error = error.args[0]
-    words = error.args[0] if isinstance(error, KeyError | AttributeError) else error
-    return " ".join(str(words).split())
 
 
 def _bar(text: str, unit: str):
@@ -146,4 +107,4 @@ def _bar(text: str, unit: str):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    commandline.run(COMMAND, main)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upsilon_jax.data.samplers import permutation
-from upsilon_jax.data.source import nearest
+from upsilon_jax.errors import nearest
 
 
 def choose_classes(

@@ -6,12 +6,13 @@ name; nothing here or below downloads anything (`python -m upsilon_jax.data` doe
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+
+from upsilon_jax.errors import nearest
 
 # Above this many bytes of train images they are read from disk batch by batch.
 MAX_RESIDENT_BYTES = 2**31
@@ -91,16 +92,6 @@ def counted(num_labeled: int, num_unlabeled: int, num_test: int) -> str:
         f"{num_labeled:,} labeled, {num_unlabeled:,} unlabeled and {num_test:,} test "
         "images"
     )
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: near ones, else some that exist."""
-    names = list(names)
-    near = difflib.get_close_matches(name, names, n=3)
-    if near:
-        return f"did you mean {', '.join(near)}?"
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"there are: {shown}"
 
 
 # Loaders import on call: naming a data set must not import what another one needs.

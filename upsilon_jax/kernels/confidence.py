@@ -94,7 +94,8 @@ def margin(logits: jax.Array, num_classes: int) -> Score:
 
 
 SCORES = {"confidence": id_confidence, "entropy": negative_entropy, "margin": margin}
-_RANGES = {
+# Values of each score, and so of a threshold on it.
+RANGES = {
     "confidence": (0.0, 1.0),
     "entropy": (-float("inf"), 0.0),
     "margin": (0.0, 1.0),
@@ -119,7 +120,7 @@ def check_rows(
         )
     if score not in SCORES:
         raise ValueError(f"score must be one of {sorted(SCORES)}, got {score!r}")
-    low, high = _RANGES[score]
+    low, high = RANGES[score]
     if not low <= threshold <= high:
         raise ValueError(
             f"threshold must be in [{low}, {high}] for score {score!r}, got {threshold}"

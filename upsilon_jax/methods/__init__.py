@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from upsilon_jax.errors import ConfigError
+from upsilon_jax.errors import ConfigError, nearest
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import baseline
 from upsilon_jax.methods.compose import (
@@ -80,5 +80,5 @@ def resolve(name: str) -> Callable[..., Method]:
     if suffix is not None:
         return composed(base, suffix)
     if name not in METHODS:
-        raise ConfigError(f"method {name!r}: not one of {', '.join(METHODS)}")
+        raise ConfigError(f"method.name={name!r}: {nearest(name, METHODS)}")
     return METHODS[name]

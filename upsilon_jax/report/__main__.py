@@ -1,24 +1,28 @@
-"""A table of the runs below a folder:  python -m upsilon_jax.report runs/sweep."""
+"""A table of the runs below a folder:  python -m upsilon_jax.report DIR."""
 
-import argparse
 import pathlib
-import sys
 
+from upsilon_jax import commandline
+from upsilon_jax.errors import WorkdirError
 from upsilon_jax.report.tables import accuracy_table, read_results
 
+COMMAND = commandline.Command(
+    name="python -m upsilon_jax.report",
+    about=__doc__,
+    flags={"cost_of": (None, "a method; adds step times relative to its")},
+    argument="DIR",
+    takes_config=False,
+)
 
-def main() -> None:
+
+def main(options: commandline.Options) -> None:
     """Prints Markdown."""
-    parser = argparse.ArgumentParser(prog="upsilon_jax.report", description=__doc__)
-    parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--cost_of", help="add step times relative to this method")
-    args = parser.parse_args()
-    folder = args.folder
-    try:
-        print(accuracy_table(read_results(folder), args.cost_of))
-    except ValueError as error:
-        sys.exit(f"upsilon_jax.report: {folder}: {error}")
+    folder = pathlib.Path(options.argument)
+    results = read_results(folder)
+    if not results:
+        raise WorkdirError(f"{folder}: no result.json found")
+    print(accuracy_table(results, options.flags.cost_of))
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(COMMAND, main)

@@ -39,5 +39,5 @@ def make_manifest(run: Run) -> Manifest:
 def _foreign_below(run: Run) -> float | None:
     """γ, if it is a bound on the ID confidence."""
     method = run.config.method
-    fields = method.get("upsilon") or method
+    fields = method.get("upsilon", method)
     return fields.get("ood_threshold") if fields.get("score") == "confidence" else None

@@ -6,7 +6,7 @@ what changes from refresh to refresh travels as traced values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,19 +15,10 @@ import optax
 
 from upsilon_jax.kernels.augment import normalize, views
 from upsilon_jax.kernels.targets import moving_average
+from upsilon_jax.kernels.views import VIEWS
 from upsilon_jax.methods.base import Method, keep
 from upsilon_jax.methods.baseline import supervised_loss
 from upsilon_jax.types import Batch, Forward, Outputs, TrainState
-
-# What "weak" and "strong" mean under each `data.augmentation`. Losses are computed on
-# the strong view; the weak one is for making targets. In the paper's own setting both
-# are the same augmentation, drawn independently.
-VIEWS: Mapping[str, Mapping[str, str]] = {
-    "paper": {"weak": "paper", "strong": "paper"},
-    "randaug": {"weak": "weak", "strong": "randaug"},
-    "weak": {"weak": "weak", "strong": "weak"},
-    "none": {"weak": "none", "strong": "none"},
-}
 
 # Purposes of the random key of a step: keys are derived, never stored.
 _LABELED, _UNLABELED, _ADAPT, _LOSS = range(4)

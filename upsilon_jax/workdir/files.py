@@ -10,7 +10,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from upsilon_jax.config.rules import differences
+from upsilon_jax.config import differences
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.schema import Result, plain, read
 

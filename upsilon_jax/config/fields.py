@@ -1,0 +1,226 @@
+"""Every field of a config: its default, its rule, and what it says.
+
+Defaults are the paper's common setting; a benchmark's file states only what differs.
+Durations are in epochs; an epoch is one pass over the unlabeled set. The fields
+`method.*` are the keywords of the method's factory, which has their defaults and says
+what they mean: here are their rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import ml_collections
+from ml_collections.config_dict import placeholder
+
+from upsilon_jax.config.rules import (
+    DECAY,
+    FRACTION,
+    POSITIVE,
+    Rule,
+    at_least,
+    between,
+    one_of,
+)
+from upsilon_jax.data.source import OWN_FIELDS, SOURCES
+from upsilon_jax.kernels.confidence import RANGES, SCORES
+from upsilon_jax.kernels.explore import SOLVERS
+from upsilon_jax.kernels.views import VIEWS
+from upsilon_jax.methods.pseudo_labels import NORMALIZE, PSEUDO_BATCHES
+
+# data.residency -> whether images are held in memory; None: if they are few enough.
+RESIDENCY: Mapping[str, bool | None] = {"auto": None, "resident": True, "stream": False}
+
+
+def _models() -> Collection[str]:
+    from upsilon_jax import models  # late: it loads flax
+
+    return models.MODELS
+
+
+class Field(NamedTuple):
+    """One field of a config."""
+
+    default: Any  # None: no value; `says` tells what then happens
+    rule: Rule | None  # None: any value of its type
+    says: str
+    kind: type | None = None  # where the default is None: the type of a value
+
+    def initial(self) -> Any:
+        """What stands in a new config."""
+        return placeholder(self.kind) if self.default is None else self.default
+
+
+_DEPTH = Rule(
+    lambda value: value >= 10 and (value - 4) % 6 == 0, lambda: "6 n + 4, at least 10"
+)
+
+FIELDS: Mapping[str, Field] = {
+    "seed": Field(
+        0, between(0, 2**31 - 1), "Of the split, the initial weights and all training."
+    ),
+    "data.name": Field("", one_of(SOURCES), "The data set."),
+    "data.data_dir": Field(
+        None, None, "Where tfds keeps its data; None: tfds's default.", str
+    ),
+    "data.labeled": Field(None, None, "A folder with one sub-folder a class.", str),
+    "data.unlabeled": Field(None, None, "A folder with any images, at any depth.", str),
+    "data.test": Field(
+        None, None, "A folder like data.labeled; None holds out a fifth of that.", str
+    ),
+    "data.channels": Field(
+        None, one_of((1, 3)), "None: 1 if all labeled images are grey, else 3.", int
+    ),
+    "data.path": Field(None, None, "An npz file.", str),
+    "data.id_classes": Field(("",), None, "Names of the classes to learn."),
+    "data.ood_classes": Field(("",), None, "Names of the foreign classes."),
+    "data.labels_per_class": Field(
+        400,
+        at_least(0),
+        "Labeled images of each class; 0: all, if D_u is given.",
+    ),
+    "data.num_unlabeled": Field(20_000, at_least(0), "|D_u|; 0: all there are."),
+    "data.mismatch": Field(0.5, FRACTION, "The share of D_u from foreign classes."),
+    "data.ood_imbalance": Field(
+        1.0, at_least(1), "The largest over the smallest foreign class in D_u."
+    ),
+    "data.valid_per_class": Field(
+        0, at_least(0), "Held-out images a method may ask for, if any are left."
+    ),
+    "data.image_size": Field(
+        None, at_least(4), "Height and width; None: the data set's own.", int
+    ),
+    "data.augmentation": Field(
+        "paper", one_of(VIEWS), "What weak and strong views of an image are."
+    ),
+    "data.flip": Field(True, None, "Whether augmentation may mirror images."),
+    "data.pseudo_batches": Field(
+        "selected",
+        one_of(PSEUDO_BATCHES),
+        "Unlabeled batches from pseudo-labeled images only, or from all of D_u.",
+    ),
+    "data.residency": Field(
+        "auto", one_of(RESIDENCY), "Whether images stay on the device or are streamed."
+    ),
+    "data.prefetch_bytes": Field(
+        256 * 2**20, at_least(1), "Of pixels read ahead when streamed."
+    ),
+    "model.name": Field("wide_resnet", one_of(_models), "The network."),
+    "model.depth": Field(28, _DEPTH, "Layers."),
+    "model.width": Field(2, at_least(1), "Channels, in multiples of 16, 32, 64."),
+    "model.dtype": Field(
+        "float32",
+        one_of(("float32", "bfloat16")),
+        "Of the computation; parameters stay float32.",
+    ),
+    "model.bn_decay": Field(
+        0.999, DECAY, "Of the running BatchNorm statistics; lower in short runs."
+    ),
+    "train.epochs": Field(400, at_least(1), "Passes over D_u."),
+    "train.pretrain_epochs": Field(
+        50, at_least(0), "E_pt: supervised, before the first pseudo-labels."
+    ),
+    "train.refresh_epochs": Field(
+        2, at_least(1), "E_pl: between two refreshes of the pseudo-labels."
+    ),
+    "train.batch_size": Field(
+        128, at_least(1), "Labeled rows of a step, and as many unlabeled ones."
+    ),
+    "train.learning_rate": Field(3e-3, POSITIVE, "Of Adam."),
+    "train.lr_schedule": Field(
+        "step",
+        one_of(("step", "constant")),
+        "step: a fifth of the rate after 80 % of training.",
+    ),
+    "train.ema_decay": Field(
+        0.999, DECAY, "Of the average of the weights that is evaluated."
+    ),
+    "train.report_epochs": Field(
+        20, at_least(1), "The reported accuracy is the mean of so many last epochs."
+    ),
+    "train.eval_epochs": Field(
+        None,
+        at_least(1),
+        "Between two evaluations, and each of the last report_epochs has one; "
+        "None: 1 up to 50 epochs, epochs // 50 beyond.",
+        int,
+    ),
+    "train.save_epochs": Field(1, at_least(1), "Between two checkpoints."),
+    "train.keep_checkpoints": Field(3, at_least(1), "The newest ones."),
+    "train.log_steps": Field(
+        50, at_least(1), "Between two looks at the loss, the only waits for the device."
+    ),
+    "train.num_seeds": Field(
+        1, at_least(1), "seed, seed + 1, ..., each in a folder seed_S of its own."
+    ),
+    "train.steps_per_call": Field(
+        None, at_least(1), "Steps in one dispatch; None: 1 on a CPU, else 8.", int
+    ),
+}
+
+# By the last part of the name: `method.x`, and `method.upsilon.x` of composed methods.
+METHOD_RULES: Mapping[str, Rule] = {
+    # scores and thresholds; those that a `score` stands beside have its range
+    "threshold": FRACTION,
+    "ood_threshold": FRACTION,
+    "initial_threshold": FRACTION,
+    "score": one_of(SCORES),
+    # clusters
+    "num_clusters": at_least(0),
+    "epsilon": POSITIVE,
+    "num_iters": at_least(1),
+    "solver": one_of(SOLVERS),
+    # weights of terms, and when they count
+    "loss_weight": at_least(0),
+    "ova_weight": at_least(0),
+    "entropy_weight": at_least(0),
+    "consistency_weight": at_least(0),
+    "pair_weight": at_least(0),
+    "max_weight": POSITIVE,
+    "ramp_steps": at_least(0),
+    "ramp_percent": between(0, 100),
+    "start_percent": between(0, 100),
+    "start_epochs": at_least(0),
+    "normalize": one_of(NORMALIZE),
+    "labeler": one_of(("live", "ema")),
+    # of single methods
+    "decay": DECAY,  # mean_teacher
+    "radius": at_least(0),  # vat
+    "xi": POSITIVE,
+    "temperature": POSITIVE,  # mixmatch
+    "alpha": at_least(0),
+    "meta_learning_rate": POSITIVE,  # ds3l
+    "weight_learning_rate": POSITIVE,
+    "num_hidden": at_least(1),
+    "max_margin": FRACTION,  # orca
+    "assignment_seed": at_least(0),  # re_assigned
+}
+_THRESHOLDS = ("threshold", "ood_threshold")
+
+
+def rule_of(field: str, flat: Mapping[str, Any]) -> Rule | None:
+    """The rule of a field of the config `flat`; None if it may have any value."""
+    if field in FIELDS:
+        return FIELDS[field].rule
+    section, _, name = field.rpartition(".")
+    score = flat.get(f"{section}.score")
+    if name in _THRESHOLDS and score in RANGES:
+        return between(*RANGES[score])
+    return METHOD_RULES.get(name)
+
+
+def default_config(*, own_data: str | None = None) -> ml_collections.ConfigDict:
+    """A config with the defaults, without `method`.
+
+    Args:
+      own_data: "folder" or "npz" adds the fields that only these have.
+    """
+    special = {f"data.{field}" for fields in OWN_FIELDS.values() for field in fields}
+    wanted = {f"data.{field}" for field in OWN_FIELDS.get(own_data, ())}
+    config = ml_collections.ConfigDict({"data": {}, "model": {}, "train": {}})
+    for name, field in FIELDS.items():
+        section, _, last = name.rpartition(".")
+        if name not in special - wanted:
+            (config[section] if section else config)[last] = field.initial()
+    return config

@@ -1,0 +1,37 @@
+"""Configs as flat mappings {"train.epochs": 400, ...}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"train.epochs": 400, ...}."""
+    flat = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping | ConfigDict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """One line for each field in which two configs differ."""
+    old, new = flatten(old), flatten(new)
+    plain = lambda value: list(value) if isinstance(value, tuple) else value
+    return [
+        f"{field}: {old.get(field, 'absent')!r} → {new.get(field, 'absent')!r}"
+        for field in sorted(old.keys() | new.keys())
+        if plain(old.get(field)) != plain(new.get(field))
+    ]
+
+
+def of_seed(config: ConfigDict, seed: int) -> ConfigDict:
+    """The config of one seed of several: that of a run of its own."""
+    config = config.copy_and_resolve_references()
+    config.seed, config.train.num_seeds = seed, 1
+    return config
