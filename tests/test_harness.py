@@ -327,6 +327,7 @@ TINY = dataclasses.replace(
     few_clusters=6,
     many_clusters=20,
     middle_rows=400,
+    num_seeds=2,
 )
 
 
@@ -341,6 +342,7 @@ def import_or_skip(peer):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_tensorboard")
 @pytest.mark.filterwarnings("default")  # the peers' own
 @pytest.mark.parametrize("number", command.ROWS)
 def test_ours_and_peers_agree(number):
