@@ -222,9 +222,9 @@ def test_bfloat16_computes_in_half_and_returns_float32():
 def test_initial_values_are_fast_and_reproducible():
     module = build("wide_resnet", {"logits": Head(10)}, depth=28, width=2)
     initialize(module, (32, 32, 3), seed=0)  # imports and such
-    start = time.perf_counter()
+    start = time.process_time()  # other work on the machine does not count
     first = initialize(module, (32, 32, 3), seed=3)
-    assert time.perf_counter() - start < 5  # 0.2 s alone; compiling takes 11
+    assert time.process_time() - start < 5  # it takes 0.2 s; compiling, 11
     again = initialize(module, (32, 32, 3), seed=3)
     other = initialize(module, (32, 32, 3), seed=4)
     jax.tree.map(np.testing.assert_array_equal, first, again)
