@@ -5,8 +5,8 @@ What one row leaves in memory would slow down the next, and be too much at last.
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
+import pkgutil
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -22,5 +22,4 @@ def call_alone(function: str, *args: Any) -> Any:
 
 def _call(function, args):
     keep_freed()  # as `upsilon_jax.train`; the peers gain by it as much as we do
-    module, _, name = function.rpartition(".")
-    return getattr(importlib.import_module(module), name)(*args)
+    return pkgutil.resolve_name(function)(*args)

@@ -159,8 +159,7 @@ class Worker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.stdin.close()  # ends its loop
-        self._process.wait()
+        self._process.communicate()  # closes its input, which ends its loop
 
 
 def work(kernel: str, rows: int, columns: int, devices: int) -> None:

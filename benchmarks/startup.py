@@ -14,7 +14,6 @@ from benchmarks.timing import alternate, median, quartiles
 ROOT = pathlib.Path(__file__).parent.parent
 IMPORT_PEER = "import jax"
 IMPORT_OURS = "import jax; from upsilon_jax import rebalance, sinkhorn"
-IMPORT_ROUNDS = 5
 
 
 def start_up(scale: Scale) -> list[Result]:
@@ -72,7 +71,7 @@ def _import_time(scale: Scale) -> Result:
     """Seconds of a process that imports ours beyond one that imports jax alone."""
     run = lambda code: _run([sys.executable, "-c", code])
     calls = {"ours": lambda: run(IMPORT_OURS), "jax": lambda: run(IMPORT_PEER)}
-    times = alternate(calls, rounds=IMPORT_ROUNDS)
+    times = alternate(calls, rounds=scale.rounds)
     return Result(
         10,
         "import upsilon_jax beyond import jax",

@@ -1,20 +1,14 @@
 """The benchmark's own logic: order of calls, verdicts, known limits, table, files."""
 
-import dataclasses
-import importlib
 import itertools
 import json
 
-import jax
-import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import results, timing
-from benchmarks.peers import MissingPeer, require
-from benchmarks.peers import selection as selection_peers
 from benchmarks.results import Bound, Result, fails, verdict
-from benchmarks.scales import BOUNDS, FULL, QUICK, Net, Peaked, shape_label
+from benchmarks.scales import BOUNDS, FULL, QUICK, shape_label
 from benchmarks.timing import Quartiles
 
 
@@ -256,14 +250,6 @@ def test_command_refuses_unknown_rows(capsys):
     assert "--rows=99" in capsys.readouterr().err
 
 
-def test_missing_peer_is_one_line_with_the_cure():
-    with pytest.raises(
-        MissingPeer, match=r"^no_such_peer is missing: pip install"
-    ) as e:
-        require("no_such_peer")
-    assert "\n" not in str(e.value) and ".[bench]" in str(e.value)
-
-
 def test_every_bound_is_met_by_its_own_aim():
     for scale in (FULL, QUICK):
         assert set(scale.bounds) == set(BOUNDS)
@@ -276,70 +262,3 @@ def test_shapes_are_written_short():
     assert shape_label(40_000, 20) == "[40k, 20]"
     assert shape_label(1_000_000, 1000) == "[1M, 1000]"
     assert shape_label(200, 4) == "[200, 4]"
-
-
-# Peers that need no more than numpy.
-
-
-@pytest.mark.parametrize("peer", ["lexsort", "partition", "sort"])
-def test_selection_peers_take_the_n_most_confident(peer):
-    logits = np.random.default_rng(0).normal(0, 3, (300, 4)).astype(np.float32)
-    selected = np.asarray(getattr(selection_peers, peer)(logits, 0.8))
-    exp = np.exp(logits.astype(np.float64))
-    prob = exp / exp.sum(axis=1, keepdims=True)
-    label, confidence = prob.argmax(axis=1), prob.max(axis=1)
-    ranked = [
-        sorted(
-            np.flatnonzero((label == y) & (confidence > 0.8)),
-            key=lambda i: -confidence[i],
-        )
-        for y in range(4)
-    ]
-    number = min(map(len, ranked))
-    assert number > 0
-    expected = sorted(i for rows in ranked for i in rows[:number])
-    np.testing.assert_array_equal(np.flatnonzero(selected), expected)
-
-
-# The comparisons: every row checks that both sides compute the same.
-
-TINY = dataclasses.replace(
-    FULL,
-    name="tiny",
-    rounds=2,
-    seconds=0.0,
-    net=Net(10, 1, batch=8, image_size=16),
-    smallest_net=Net(10, 1, batch=8, image_size=8),
-    num_unlabeled=500,
-    num_predicted=64,
-    sinkhorn=((2000, 20),),
-    balance=(Peaked(2000, 4, 2.0), Peaked(2000, 10, 2.0, rare=True)),
-    peer_work=10_000_000,
-    rebalance=((2000, 10),),
-    clusters=(4, 8),
-    iterations=(1, 4),
-    startup_net=(10, 1),
-    startup_rounds=1,
-    few_rows=200,
-    many_rows=2000,
-    middle_clusters=8,
-    few_clusters=6,
-    many_clusters=20,
-    middle_rows=400,
-)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # the peers' own
-@pytest.mark.parametrize("number", command.ROWS)
-def test_ours_and_peers_agree(number):
-    row = command.ROWS[number]
-    for peer in row.peers:
-        pytest.importorskip(peer)
-    module, _, name = row.function.rpartition(".")
-    function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
-    with jax.numpy_rank_promotion("allow"):  # ott-jax relies on it
-        found = function(TINY)
-    assert len({result.case for result in found}) == len(found) > 0
-    for result in found:
-        assert result.row == number and np.isfinite(result.ratio).all()

@@ -124,7 +124,7 @@ def test_without_tensorflow_a_run_works_and_says_so(tmp_path):
     assert not (tmp_path / "tensorboard").exists()
 
 
-def wait_for(condition, process, seconds=120):
+def wait_for(condition, process, seconds=300):
     end = time.monotonic() + seconds
     while not condition() and process.poll() is None:
         assert time.monotonic() < end, "took too long"
@@ -141,7 +141,8 @@ def result(workdir):
 
 @pytest.mark.slow
 def test_killed_at_any_moment_a_run_ends_bit_identical(tmp_path):
-    args = (*SMALL, "--config.train.epochs=12")
+    # After the first checkpoint so many epochs take seconds: no signal comes too late.
+    args = (*SMALL, "--config.train.epochs=30")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run(*args, f"--workdir={whole}").returncode == 0
     checkpoints = killed / "checkpoints"
@@ -159,9 +160,11 @@ def test_killed_at_any_moment_a_run_ends_bit_identical(tmp_path):
         wait_for(fresh, process)
         time.sleep(0.05 * number)  # not always at the same point of a save
         process.send_signal(signum)
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == -9 or process.returncode == 128 + signal.SIGTERM
-        if signum == signal.SIGTERM:
+        _, errors = process.communicate(timeout=300)
+        if signum == signal.SIGKILL:
+            assert process.returncode == -signal.SIGKILL
+        else:
+            assert process.returncode == 128 + signal.SIGTERM
             assert "stopped by SIGTERM" in errors and "saved at step" in errors
     assert run(*args, f"--workdir={killed}").returncode == 0
     left, right = result(whole), result(killed)

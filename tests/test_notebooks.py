@@ -1,6 +1,7 @@
 """Every notebook runs from top to bottom, and stays a notebook: import, call, plot."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def test_a_notebook_runs(path, tmp_path):
     done = subprocess.run(
         [sys.executable, str(script)],
         cwd=path.parent,
-        env={"MPLBACKEND": "Agg", "PATH": "", "HOME": str(tmp_path)},
+        env={**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=600,

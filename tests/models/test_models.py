@@ -1,5 +1,3 @@
-import time
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -169,60 +167,6 @@ def test_bfloat16_computes_in_half_and_returns_float32():
     )
 
 
-def test_initial_values_are_fast_and_reproducible():
-    module = build("wide_resnet", {"logits": Head(10)}, depth=28, width=2)
-    initialize(module, (32, 32, 3), seed=0)  # imports and such
-    start = time.perf_counter()
-    first = initialize(module, (32, 32, 3), seed=3)
-    assert time.perf_counter() - start < 5  # 0.2 s alone; compiling takes 11
-    again = initialize(module, (32, 32, 3), seed=3)
-    other = initialize(module, (32, 32, 3), seed=4)
-    jax.tree.map(np.testing.assert_array_equal, first, again)
-    kernel = lambda values: values[0]["backbone"]["stem"]["kernel"]
-    assert not np.array_equal(kernel(first), kernel(other))
-
-
-def test_initial_body_does_not_depend_on_the_heads():
-    few, _ = initialize(tiny({"logits": Head(6)}), (8, 8, 3), seed=0)
-    many, _ = initialize(
-        tiny({"logits": Head(10), "open": Head((2, 6))}), (8, 8, 3), seed=0
-    )
-    jax.tree.map(np.testing.assert_array_equal, few["backbone"], many["backbone"])
-
-
-def test_initial_values_have_the_right_spread():
-    module = build("wide_resnet", {"logits": Head(100)}, depth=16, width=2)
-    params, stats = initialize(module, (32, 32, 3), seed=0)
-    unit = params["backbone"]["group3_unit2"]
-    kernel = unit["conv2"]["kernel"]  # [3, 3, 128, 128], 147456 draws
-    # The spread of n normal draws is known to 1/sqrt(2n): 0.2 % and 0.6 % here.
-    np.testing.assert_allclose(kernel.std(), np.sqrt(2 / (9 * 128)), rtol=0.01)
-    head = params["head_logits"]
-    np.testing.assert_allclose(head["kernel"].std(), np.sqrt(2 / 228), rtol=0.03)
-    np.testing.assert_array_equal(head["bias"], 0)
-    np.testing.assert_array_equal(unit["norm1"]["scale"], 1)
-    np.testing.assert_array_equal(unit["norm1"]["bias"], 0)
-    running = stats["backbone"]["group3_unit2"]["norm1"]
-    np.testing.assert_array_equal(running["mean"], 0)
-    np.testing.assert_array_equal(running["variance"], 1)
-    kernels = [k for k in jax.tree.leaves(params) if k.shape == kernel.shape]
-    assert len(kernels) == 3
-    assert not np.array_equal(kernels[0], kernels[1])
-
-
-@pytest.mark.slow
-def test_flax_init_agrees_in_structure_and_spread():
-    module = tiny(width=4)
-    ours = initialize(module, (8, 8, 3), seed=0)
-    flax = module.init(jax.random.key(0), jnp.zeros((1, 8, 8, 3)), train=False)
-    flax = (flax["params"], flax["batch_stats"])
-    assert jax.tree.structure(ours) == jax.tree.structure(flax)
-    for a, b in zip(*map(jax.tree.leaves, (ours, flax)), strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        if a.size > 5000:
-            np.testing.assert_allclose(a.std(), b.std(), rtol=0.05)
-
-
 def test_gradients_reach_every_parameter():
     heads = {"logits": Head(5), "open": Head((2, 3)), "cosine": Head(4, kind="cosine")}
     module = tiny(heads)
@@ -281,11 +225,6 @@ def test_bad_descriptions_are_refused(kwargs, message):
 def test_bad_sizes_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message):
         initialize(tiny(**kwargs), (8, 8, 3), seed=0)
-
-
-def test_negative_seed_is_refused():
-    with pytest.raises(ValueError, match="-1"):
-        initialize(tiny(), (8, 8, 3), seed=-1)
 
 
 def test_registry():

@@ -1,4 +1,5 @@
 import gc
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.conftest import HASTE, HASTE_IN_TRAINING
 from upsilon_jax.models import initialize
 from upsilon_jax.models.wide_resnet import Unit
 from upsilon_jax.runtime import compilation
@@ -58,6 +60,12 @@ def test_option_reaches_the_compiler_on_a_cpu(fresh_probe, monkeypatch):
     assert compilation.compiler_options() == compilation.CPU_OPTIONS
     monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
     assert compilation.compiler_options() == {}
+
+
+@pytest.mark.slow
+def test_slow_tests_compile_as_production_does():
+    assert HASTE not in os.environ.get("XLA_FLAGS", "")
+    assert not HASTE_IN_TRAINING.keys() & compilation.CPU_OPTIONS.keys()
 
 
 def test_unknown_option_is_dropped_silently(fresh_probe, monkeypatch):
