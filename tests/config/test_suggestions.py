@@ -1,6 +1,7 @@
 import pytest
 
 from upsilon_jax.config.suggestions import suggest
+from upsilon_jax.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -25,5 +26,5 @@ def test_what_is_given_is_kept_and_the_rest_follows():
 
 
 def test_nothing_to_learn_from():
-    with pytest.raises(ValueError, match="0 labeled and 5 unlabeled"):
+    with pytest.raises(ConfigError, match="0 labeled and 5 unlabeled"):
         suggest(0, 5, 2)

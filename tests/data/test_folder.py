@@ -9,6 +9,7 @@ from PIL import Image
 from upsilon_jax.data import load_source, photos
 from upsilon_jax.data.source import UNKNOWN
 from upsilon_jax.data.splits import make_own_splits, relabel
+from upsilon_jax.errors import ConfigError, DataError
 
 SIZE = 16
 
@@ -258,39 +259,40 @@ def test_images_in_two_places_get_a_line(dirs):
 
 def test_a_class_without_a_readable_image_is_an_error(dirs):
     (dirs / "labeled" / "emu").mkdir()
-    with pytest.raises(ValueError, match="class emu has no readable image$"):
+    with pytest.raises(DataError, match="class emu has no readable image$"):
         load(dirs)
     (dirs / "labeled" / "emu" / "x.jpg").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"class emu .* \(1 files: empty file\)"):
+    with pytest.raises(DataError, match=r"class emu .* \(1 files: empty file\)"):
         load(dirs)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "kind", "message"),
     [
-        ({"labeled": None}, "data.labeled is empty"),
+        ({"labeled": None}, ConfigError, "data.labeled is empty"),
         (
             {"unlabeled": "/no/such/folder"},
+            DataError,
             "data.unlabeled=/no/such/folder: there is no",
         ),
-        ({"labeled": "unlabeled"}, "of at least two classes, has 1"),
-        ({"unlabeled": "labeled"}, "has no image that can be used"),
-        ({"channels": 2}, "data.channels=2"),
-        ({"path": "x.npz"}, "data.path='x.npz': folder has no such field"),
+        ({"labeled": "unlabeled"}, DataError, "of at least two classes, has 1"),
+        ({"unlabeled": "labeled"}, DataError, "has no image that can be used"),
+        ({"channels": 2}, ConfigError, "data.channels=2"),
+        ({"path": "x.npz"}, ConfigError, "data.path='x.npz': folder has no such field"),
     ],
 )
-def test_wrong_folders_are_one_line_errors(dirs, changes, message):
+def test_wrong_folders_are_one_line_errors(dirs, changes, kind, message):
     changes = {
         k: str(dirs / v) if v in ("labeled", "unlabeled") else v
         for k, v in changes.items()
     }
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(kind, match=message):
         load(dirs, **changes)
 
 
 def test_a_test_folder_with_an_unknown_class_is_an_error(dirs):
     (dirs / "test" / "eel").mkdir()
-    with pytest.raises(ValueError, match="eel is no class of data.labeled"):
+    with pytest.raises(DataError, match="eel is no class of data.labeled"):
         load(dirs)
 
 
@@ -321,11 +323,11 @@ def test_small_classes_still_give_a_test_image(dirs):
     assert source.test_labels.tolist() == [0]
     assert source.train_labels[source.train_labels >= 0].tolist() == [0, 1]
     next((dirs / "labeled" / "cat").iterdir()).unlink()
-    with pytest.raises(ValueError, match="no class has two images.*give data.test"):
+    with pytest.raises(DataError, match="no class has two images.*give data.test"):
         load(dirs, test=None)
     for path in (dirs / "test").rglob("*.png"):
         path.unlink()
-    with pytest.raises(ValueError, match="data.test=.*no image that can be used"):
+    with pytest.raises(DataError, match="data.test=.*no image that can be used"):
         load(dirs)
 
 
@@ -358,7 +360,7 @@ def test_photos_keep_their_proportions(dirs):
 def test_an_image_that_goes_bad_later_is_named(dirs):
     source = load(dirs, in_memory=False)
     (dirs / "labeled" / "cat" / "2.png").write_bytes(b"")
-    with pytest.raises(OSError, match="cat.2.png: empty file"):
+    with pytest.raises(DataError, match="cat.2.png: empty file"):
         source.read("train", np.array([2]))
 
 
@@ -382,7 +384,7 @@ def test_own_splits(dirs):
     assert np.bincount(labels[some.labeled]).tolist() == [3, 3]
     assert np.bincount(labels[some.valid]).tolist() == [2, 2]
     assert len(some.unlabeled) == 2 and (labels[some.unlabeled] == UNKNOWN).all()
-    with pytest.raises(ValueError, match="data.num_unlabeled=5: there are only 4"):
+    with pytest.raises(ConfigError, match="data.num_unlabeled=5: there are only 4"):
         make_own_splits(
             source.train_labels, source.test_labels, names, num_unlabeled=5, seed=0
         )

@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 from tests.data.conftest import PER_CLASS, VAL_PER_CLASS, WNIDS, expected
 from upsilon_jax.data import load_source, records, tfds_source
 from upsilon_jax.data.builders import tiny_imagenet
-from upsilon_jax.errors import DataNotPrepared
+from upsilon_jax.errors import DataError, DataNotPrepared
 
 
 def assert_same(a, b):
@@ -41,7 +41,7 @@ def test_tiny_imagenet_refuses_a_damaged_archive(prepared, tmp_path):
     root, _ = prepared
     builder = tiny_imagenet.TinyImagenet(data_dir=tmp_path, file_format="array_record")
     config = tfds.download.DownloadConfig(manual_dir=root / "manual")
-    with pytest.raises(ValueError, match="is damaged: its md5 is"):
+    with pytest.raises(DataError, match="is damaged: its md5 is"):
         builder.download_and_prepare(download_config=config)
 
 
@@ -96,17 +96,17 @@ def test_tfrecord_is_the_same_and_converts(prepared, as_tfrecord):
 def test_a_truncated_tfrecord_is_named(as_tfrecord, cut):
     path = next(as_tfrecord.rglob("*train.tfrecord-00001-of-00002"))
     path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(ValueError, match="00001-of-00002: the file ends inside"):
+    with pytest.raises(DataError, match="00001-of-00002: the file ends inside"):
         load_source("tiny_imagenet", data_dir=str(as_tfrecord))
 
 
 def test_missing_records_are_noticed(as_tfrecord):
     path = next(as_tfrecord.rglob("*train.tfrecord-00001-of-00002"))
     path.write_bytes(b"")
-    with pytest.raises(ValueError, match="train has 4 records instead of 18"):
+    with pytest.raises(DataError, match="train has 4 records instead of 18"):
         load_source("tiny_imagenet", data_dir=str(as_tfrecord))
     [builder] = tfds_source.find_prepared(("tiny_imagenet",), as_tfrecord).values()
-    with pytest.raises(ValueError, match="4 records instead of 18"):
+    with pytest.raises(DataError, match="4 records instead of 18"):
         records.to_array_record(builder, as_tfrecord / "array_record" / "x" / "1.0.0")
     assert not (as_tfrecord / "array_record" / "x" / "1.0.0").exists()
 
@@ -170,7 +170,7 @@ def test_a_class_list_filters_by_name(prepared, monkeypatch, tmp_path):
             some.read("train", np.arange(12)), whole.read("train", kept)
         )
     path.write_text("n01\nn99")
-    with pytest.raises(ValueError, match="the data set has no class n99"):
+    with pytest.raises(DataError, match="the data set has no class n99"):
         load_source("tiny_imagenet", data_dir=str(root))
 
 

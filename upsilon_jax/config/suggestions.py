@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from upsilon_jax.errors import ConfigError
+
 _BATCH_SIZE = 128  # the paper's
 _TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
 _EPOCHS = (20, 400)  # fewest and most
@@ -39,7 +41,7 @@ def suggest(
     `epochs`, is kept and the others follow it.
     """
     if min(num_labeled, num_unlabeled, num_classes) < 1:
-        raise ValueError(
+        raise ConfigError(
             f"{num_labeled} labeled and {num_unlabeled} unlabeled images of "
             f"{num_classes} classes: there must be some of each"
         )

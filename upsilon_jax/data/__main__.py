@@ -20,7 +20,7 @@ from upsilon_jax.config import from_data, validate
 from upsilon_jax.data import prepare
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest, relabel
-from upsilon_jax.errors import UserError
+from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.types import Splits
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper
@@ -126,10 +126,7 @@ def _at_ratios(config: ConfigDict, source: Source):
         changed.data.mismatch = ratio
         try:
             yield f"{100 * ratio:g} %", from_data.draw_splits(changed, source)
-        except (
-            UserError,
-            ValueError,
-        ) as error:  # small data sets cannot have every ratio
+        except ConfigError as error:  # small data sets cannot have every ratio
             print(f"{100 * ratio:g} % mismatch: {error}")
 
 

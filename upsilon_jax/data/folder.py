@@ -26,6 +26,7 @@ from upsilon_jax.data.source import (
     in_memory_reader,
     keep_in_memory,
 )
+from upsilon_jax.errors import ConfigError, DataError
 
 TEST_FRACTION = 0.2  # of the labeled images, held out if there is no test folder
 
@@ -88,9 +89,9 @@ def load(
     others = _without_labeled(others, known, held_out, notes)
     _note_leaks(known, held_out, notes)
     if not others:
-        raise ValueError(f"data.unlabeled={unlabeled}: has no image that can be used")
+        raise DataError(f"data.unlabeled={unlabeled}: has no image that can be used")
     if not held_out:
-        raise ValueError(
+        raise DataError(
             f"data.test={test}: has no image that can be used"
             if test
             else f"data.labeled={labeled}: no class has two images, so there is none "
@@ -121,7 +122,7 @@ def _choose(
 ) -> tuple[int, int]:
     """Image size and channels: as asked, else from the labeled images."""
     if channels not in (None, 1, 3):
-        raise ValueError(f"data.channels={channels}: must be 1 or 3")
+        raise ConfigError(f"data.channels={channels}: must be 1 or 3")
     sides, grey = [], []
     if image_size is None or channels is None:
         for path, _ in files:
@@ -176,7 +177,7 @@ def _check_classes(folder, known, class_names, skipped) -> None:
                 why for path, why in skipped if f"{os.sep}{name}{os.sep}" in path
             ]
             detail = f" ({len(reasons)} files: {reasons[0]})" if reasons else ""
-            raise ValueError(
+            raise DataError(
                 f"data.labeled={folder}: class {name} has no readable image{detail}"
             )
 
@@ -239,7 +240,7 @@ def _reader(train, test, image_size, channels, in_memory):
             try:
                 pixels[row] = photos.fit(photos.decode_file(path, channels), image_size)
             except BadImage as error:  # it was fine at the start
-                raise OSError(f"{printable(path)}: {error}") from error
+                raise DataError(f"{printable(path)}: {error}") from error
         return pixels
 
     return read

@@ -14,7 +14,7 @@ MAX_PIXELS = 89_478_485
 _WHITE = (255, 255, 255, 255)
 
 
-class BadImage(ValueError):
+class BadImage(Exception):
     """A file that cannot be used as an image; the message is the reason."""
 
 

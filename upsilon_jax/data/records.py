@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from upsilon_jax.errors import DataError
+
 # Lengths around a record in a tfrecord file: size (8 bytes) and its checksum (4)
 # before, checksum of the data (4) after.
 _HEADER, _FOOTER = 12, 4
@@ -44,7 +46,7 @@ def sequential(builder: Any, split: str) -> Iterator[bytes]:
     """The raw records of tfrecord files in the order in which they were written.
 
     Raises:
-      ValueError: a file ends early, or there are not as many records as there should.
+      DataError: a file ends early, or there are not as many records as there should.
     """
     count = 0
     info = builder.info.splits[split]
@@ -53,7 +55,7 @@ def sequential(builder: Any, split: str) -> Iterator[bytes]:
             count += 1
             yield record
     if count != info.num_examples:
-        raise ValueError(
+        raise DataError(
             f"{builder.data_path}: {split} has {count:,} records instead of "
             f"{info.num_examples:,}"
         )
@@ -63,11 +65,11 @@ def _tfrecord(path: os.PathLike) -> Iterator[bytes]:
     with open(path, "rb") as file:
         while header := file.read(_HEADER):
             if len(header) < _HEADER:
-                raise ValueError(f"{path}: the file ends inside a record")
+                raise DataError(f"{path}: the file ends inside a record")
             (size,) = struct.unpack("<Q", header[:8])
             data = file.read(size + _FOOTER)
             if len(data) < size + _FOOTER:
-                raise ValueError(f"{path}: the file ends inside a record")
+                raise DataError(f"{path}: the file ends inside a record")
             yield data[:size]
 
 
@@ -128,7 +130,7 @@ def to_array_record(
             name = name.replace(".tfrecord-", ".array_record-")
             _write(unfinished / name, records, length)
         for _ in records:  # to its end, where the number of records is checked
-            raise ValueError(f"{builder.data_path}: more records than {sum(lengths):,}")
+            raise DataError(f"{builder.data_path}: more records than {sum(lengths):,}")
     info["fileFormat"] = "array_record"
     description.write_text(json.dumps(info, indent=2))
     shutil.rmtree(folder, ignore_errors=True)

@@ -12,6 +12,8 @@ import hashlib
 
 import numpy as np
 
+from upsilon_jax.errors import ConfigError
+
 
 def permutation(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarray:
     """A random order of 0 .. n-1, [n] int64.
@@ -23,7 +25,7 @@ def permutation(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarr
       counter: which order of the stream, ≥ 0.
     """
     if seed < 0:
-        raise ValueError(f"seed={seed}: must not be negative")
+        raise ConfigError(f"seed={seed}: must not be negative")
     name = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "little")
     bits = np.random.PCG64(np.random.SeedSequence([seed, name, counter]))
     return np.argsort(bits.random_raw(n), kind="stable")

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upsilon_jax.errors import ConfigError
+
 # Above this many bytes of train images they are read from disk batch by batch.
 MAX_RESIDENT_BYTES = 2**31
 
@@ -154,9 +156,9 @@ OWN_FIELDS = {"folder": ("labeled", "unlabeled", "test", "channels"), "npz": ("p
 
 
 def check_name(name: str) -> None:
-    """Raises a ValueError with the nearest names if there is no such data set."""
+    """Raises a ConfigError with the nearest names if there is no such data set."""
     if name not in SOURCES:
-        raise ValueError(f"data.name={name!r}: {nearest(name, SOURCES)}")
+        raise ConfigError(f"data.name={name!r}: {nearest(name, SOURCES)}")
 
 
 def load_source(
@@ -178,17 +180,17 @@ def load_source(
       **own: `labeled`, `unlabeled`, `test`, `channels` of "folder", `path` of "npz".
 
     Raises:
-      ValueError: the name is unknown; the message has the nearest.
+      ConfigError: the name is unknown; the message has the nearest.
       DataNotPrepared: the data set is not there; the message has the command.
     """
     check_name(name)
     if image_size is not None and image_size < 1:
-        raise ValueError(f"data.image_size={image_size}: must be at least 1")
+        raise ConfigError(f"data.image_size={image_size}: must be at least 1")
     accepted = OWN_FIELDS.get(name, ())
     given = {field: value for field, value in own.items() if value not in (None, "")}
     for field, value in given.items():
         if field not in accepted:
-            raise ValueError(f"data.{field}={value!r}: {name} has no such field")
+            raise ConfigError(f"data.{field}={value!r}: {name} has no such field")
     return SOURCES[name](
         data_dir=data_dir, image_size=image_size, in_memory=in_memory, **given
     )

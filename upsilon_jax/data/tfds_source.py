@@ -18,7 +18,7 @@ import numpy as np
 
 from upsilon_jax.data import images, records
 from upsilon_jax.data.source import Source, keep_in_memory
-from upsilon_jax.errors import DataNotPrepared
+from upsilon_jax.errors import DataError, DataNotPrepared
 
 ARRAY_RECORD_DIR = "array_record"  # beside the tfrecord data, inside the data_dir
 IMAGENET100_FILE = pathlib.Path(__file__).parent / "imagenet100.txt"
@@ -161,7 +161,7 @@ def _renumber(names: list[str], classes: tuple[str, ...]) -> np.ndarray:
     """Numbers in `classes` of the numbers in `names`, -1 for what is left out."""
     missing = [name for name in classes if name not in names]
     if missing:
-        raise ValueError(f"the data set has no class {', '.join(missing[:5])}")
+        raise DataError(f"the data set has no class {', '.join(missing[:5])}")
     position = {name: i for i, name in enumerate(classes)}
     return np.array([position.get(name, -1) for name in names], np.int32)
 
