@@ -228,7 +228,7 @@ def test_a_run_with_several_steps_a_call_is_the_same_run(
     from upsilon_jax.training import setup as run_lib
 
     def open_source(config, original=run_lib.open_source):
-        return original(config)._replace(in_memory=residency == "resident")
+        return original(config)._replace(resident=residency == "resident")
 
     monkeypatch.setattr(run_lib, "open_source", open_source)
     results = [

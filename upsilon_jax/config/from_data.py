@@ -28,7 +28,7 @@ def open_source(config: ml_collections.ConfigDict) -> Source:
         data.name,
         data_dir=data.data_dir,
         image_size=data.image_size,
-        in_memory={"auto": None, "resident": True, "stream": False}[data.residency],
+        resident={"auto": None, "resident": True, "stream": False}[data.residency],
         **{field: data.get(field) for field in OWN_FIELDS.get(data.name, ())},
     )
 

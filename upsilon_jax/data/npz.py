@@ -26,7 +26,7 @@ def load(
     path: str | None = None,
     data_dir: str | None = None,
     image_size: int | None = None,
-    in_memory: bool | None = None,
+    resident: bool | None = None,
 ) -> Source:
     """Opens a .npz file of uint8 images [n, H, W] or [n, H, W, C] and integer labels.
 
@@ -34,7 +34,7 @@ def load(
     benchmark. So is `class_names` [C] of text; else classes are called by their number.
     The file is never unpickled.
     """
-    del data_dir, in_memory
+    del data_dir, resident
     arrays = _read(path)
     x_train, y_train = _labeled(arrays, "train", path)
     x_test, y_test = _labeled(arrays, "test", path)

@@ -131,7 +131,7 @@ def open_feed(
     config: ml_collections.ConfigDict, source: Source, mesh: Mesh, programs: Programs
 ) -> feed.Feed:
     """The images of a source on the devices, or on their way to them."""
-    if source.in_memory:
+    if source.resident:
         return feed.resident(source, mesh, programs.gather)
     return feed.streamed(source, mesh, prefetch_bytes=config.data.prefetch_bytes)
 
