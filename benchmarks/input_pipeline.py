@@ -43,7 +43,7 @@ def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
     Raises:
       DataNotPrepared: CIFAR-10 is not on this disk.
     """
-    streamed = load_source("cifar10", in_memory=False)
+    streamed = load_source("cifar10", resident=False)
     config = cifar10.get_config()
     config.model.depth = DEPTH
     config.train.batch_size = BATCH_SIZE

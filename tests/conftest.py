@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["UPSILON_PIXEL_CACHE"] = "0"  # tests keep nothing in the user's cache
 
 import jax
 import pytest

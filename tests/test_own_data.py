@@ -242,7 +242,7 @@ def real_cifar10(**options):
 
 @pytest.mark.slow
 def test_a_folder_of_real_cifar10_images_trains(tmp_path):
-    source = real_cifar10(in_memory=False)
+    source = real_cifar10(resident=False)
     names = ("automobile", "deer", "ship", "frog", "cat", "truck")  # the last 3 foreign
     parts = {"labeled": (3, 0, 30), "unlabeled": (6, 30, 50), "test": (3, 80, 50)}
     for part, (kinds, start, count) in parts.items():
@@ -262,7 +262,7 @@ def test_a_folder_of_real_cifar10_images_trains(tmp_path):
 
 @pytest.mark.slow
 def test_real_cifar10_resident_and_streamed_have_the_same_losses(tmp_path):
-    real_cifar10(in_memory=False)
+    real_cifar10(resident=False)
     results = {}
     for residency in ("resident", "stream"):
         config = small(cifar10.get_config())

@@ -17,6 +17,10 @@ def fake(name, num_classes, n, value):
         mean=(value / 255,) * 3,
         std=(0.5,) * 3,
         read=in_memory_reader(images, images[: n // 2]),
+        contents={
+            "train": np.full((n, 32), value, np.uint8),
+            "test": np.full((n // 2, 32), value, np.uint8),
+        },
     )
 
 
@@ -38,6 +42,8 @@ def test_the_second_follows_the_first(two):
         "svhn/1",
     )
     assert both.train_labels[10:].tolist() == [3, 4] * 3
+    assert both.contents["train"][:, 0].tolist() == [50] * 10 + [90] * 6
+    assert both.contents["test"].shape == (8, 32)
     assert both.test_labels.tolist() == [0, 1, 2, 0, 1, 3, 4, 3]
     pixels = both.read("train", np.array([12, 9, 0, 15]))
     assert pixels[:, 1, 1, 1].tolist() == [90, 50, 50, 90]

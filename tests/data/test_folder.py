@@ -1,14 +1,17 @@
 """Each fault of a folder of photos, by name: decoded right, or skipped and listed."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from upsilon_jax.data import load_source, photos
+from upsilon_jax.data import cache, images, load_source, photos
+from upsilon_jax.data.digest import changed, data_digest
 from upsilon_jax.data.source import UNKNOWN
 from upsilon_jax.data.splits import make_own_splits, relabel
+from upsilon_jax.errors import ConfigError, DataError
 
 SIZE = 16
 
@@ -59,13 +62,13 @@ def holds(source, pixels, tolerance=0):
     return bool((difference.max((1, 2, 3)) <= tolerance).any())
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_a_sound_folder(dirs, in_memory):
-    source = load(dirs, in_memory=in_memory)
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_sound_folder(dirs, resident):
+    source = load(dirs, resident=resident)
     assert source.class_names == ("cat", "dog")
     assert source.train_labels.tolist() == [0] * 5 + [1] * 5 + [UNKNOWN] * 4
     assert source.test_labels.tolist() == [0, 1]
-    assert source.image_shape == (SIZE, SIZE, 3) and source.in_memory == in_memory
+    assert source.image_shape == (SIZE, SIZE, 3) and source.resident == resident
     assert source.skipped == ()
     np.testing.assert_array_equal(source.read("train", np.array([7]))[0], noise(12))
     np.testing.assert_array_equal(source.read("test", np.array([1]))[0], noise(17))
@@ -258,39 +261,40 @@ def test_images_in_two_places_get_a_line(dirs):
 
 def test_a_class_without_a_readable_image_is_an_error(dirs):
     (dirs / "labeled" / "emu").mkdir()
-    with pytest.raises(ValueError, match="class emu has no readable image$"):
+    with pytest.raises(DataError, match="class emu has no readable image$"):
         load(dirs)
     (dirs / "labeled" / "emu" / "x.jpg").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"class emu .* \(1 files: empty file\)"):
+    with pytest.raises(DataError, match=r"class emu .* \(1 files: empty file\)"):
         load(dirs)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "kind", "message"),
     [
-        ({"labeled": None}, "data.labeled is empty"),
+        ({"labeled": None}, ConfigError, "data.labeled is empty"),
         (
             {"unlabeled": "/no/such/folder"},
+            DataError,
             "data.unlabeled=/no/such/folder: there is no",
         ),
-        ({"labeled": "unlabeled"}, "of at least two classes, has 1"),
-        ({"unlabeled": "labeled"}, "has no image that can be used"),
-        ({"channels": 2}, "data.channels=2"),
-        ({"path": "x.npz"}, "data.path='x.npz': folder has no such field"),
+        ({"labeled": "unlabeled"}, DataError, "of at least two classes, has 1"),
+        ({"unlabeled": "labeled"}, DataError, "has no image that can be used"),
+        ({"channels": 2}, ConfigError, "data.channels=2"),
+        ({"path": "x.npz"}, ConfigError, "data.path='x.npz': folder has no such field"),
     ],
 )
-def test_wrong_folders_are_one_line_errors(dirs, changes, message):
+def test_wrong_folders_are_one_line_errors(dirs, changes, kind, message):
     changes = {
         k: str(dirs / v) if v in ("labeled", "unlabeled") else v
         for k, v in changes.items()
     }
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(kind, match=message):
         load(dirs, **changes)
 
 
 def test_a_test_folder_with_an_unknown_class_is_an_error(dirs):
     (dirs / "test" / "eel").mkdir()
-    with pytest.raises(ValueError, match="eel is no class of data.labeled"):
+    with pytest.raises(DataError, match="eel is no class of data.labeled"):
         load(dirs)
 
 
@@ -321,11 +325,11 @@ def test_small_classes_still_give_a_test_image(dirs):
     assert source.test_labels.tolist() == [0]
     assert source.train_labels[source.train_labels >= 0].tolist() == [0, 1]
     next((dirs / "labeled" / "cat").iterdir()).unlink()
-    with pytest.raises(ValueError, match="no class has two images.*give data.test"):
+    with pytest.raises(DataError, match="no class has two images.*give data.test"):
         load(dirs, test=None)
     for path in (dirs / "test").rglob("*.png"):
         path.unlink()
-    with pytest.raises(ValueError, match="data.test=.*no image that can be used"):
+    with pytest.raises(DataError, match="data.test=.*no image that can be used"):
         load(dirs)
 
 
@@ -356,9 +360,9 @@ def test_photos_keep_their_proportions(dirs):
 
 
 def test_an_image_that_goes_bad_later_is_named(dirs):
-    source = load(dirs, in_memory=False)
+    source = load(dirs, resident=False)
     (dirs / "labeled" / "cat" / "2.png").write_bytes(b"")
-    with pytest.raises(OSError, match="cat.2.png: empty file"):
+    with pytest.raises(DataError, match="cat.2.png: empty file"):
         source.read("train", np.array([2]))
 
 
@@ -382,7 +386,99 @@ def test_own_splits(dirs):
     assert np.bincount(labels[some.labeled]).tolist() == [3, 3]
     assert np.bincount(labels[some.valid]).tolist() == [2, 2]
     assert len(some.unlabeled) == 2 and (labels[some.unlabeled] == UNKNOWN).all()
-    with pytest.raises(ValueError, match="data.num_unlabeled=5: there are only 4"):
+    with pytest.raises(ConfigError, match="data.num_unlabeled=5: there are only 4"):
         make_own_splits(
             source.train_labels, source.test_labels, names, num_unlabeled=5, seed=0
         )
+
+
+def everything(source):
+    return [
+        source.read(split, np.arange(len(source.paths[split])))
+        for split in ("train", "test")
+    ]
+
+
+def test_a_second_start_decodes_nothing(dirs, monkeypatch):
+    first = load(dirs)
+    monkeypatch.setattr(photos, "decode_file", None)  # would fail if called
+    second = load(dirs)
+    for old, new in zip(everything(first), everything(second), strict=True):
+        np.testing.assert_array_equal(old, new)
+    same = [field for field in first._fields if field not in ("read", "contents")]
+    for field in same:
+        np.testing.assert_equal(getattr(second, field), getattr(first, field))
+    assert data_digest(second) == data_digest(first)
+
+
+@pytest.mark.parametrize("keep", ["1", "0"])
+def test_what_is_kept_is_what_is_decoded(dirs, monkeypatch, keep):
+    """Streaming decodes at every read."""
+    monkeypatch.setenv(cache.SWITCH, keep)
+    picture(5, (70, 40)).save(dirs / "unlabeled" / "wide.jpg")
+    for size in (SIZE, 9):
+        streamed = load(dirs, resident=False, image_size=size)
+        for _ in range(2):
+            kept = load(dirs, image_size=size)
+            for one, other in zip(everything(kept), everything(streamed), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_only_new_and_changed_photos_are_decoded(dirs, monkeypatch):
+    load(dirs)
+    decoded = []
+
+    def decode_file(path, channels, real=photos.decode_file):
+        decoded.append(os.path.basename(path))
+        return real(path, channels)
+
+    monkeypatch.setattr(photos, "decode_file", decode_file)
+    picture(91).save(dirs / "unlabeled" / "new.png")
+    picture(92).save(dirs / "unlabeled" / "2.png")
+    source = load(dirs)
+    assert sorted(decoded) == ["2.png", "new.png"]
+    assert holds(source, noise(91)) and holds(source, noise(92))
+    assert not holds(source, noise(22))
+
+
+def test_a_photo_that_changes_later_is_named_and_not_kept(dirs, kept):
+    source = load(dirs)
+    shutil.rmtree(kept)
+    picture(95).save(dirs / "labeled" / "cat" / "2.png")
+    with pytest.raises(DataError, match="cat.2.png: has changed since the start"):
+        source.read("train", np.array([2]))
+    np.testing.assert_array_equal(load(dirs).read("train", np.array([2]))[0], noise(95))
+
+
+def test_a_source_knows_its_files(dirs):
+    source = load(dirs)
+    assert source.fit == "crop"
+    for split in ("train", "test"):
+        for path, pixels in zip(
+            source.paths[split],
+            source.read(split, np.arange(len(source.paths[split]))),
+            strict=True,
+        ):
+            shown = images.FITS[source.fit](Image.open(path), source.image_shape)
+            np.testing.assert_array_equal(shown, pixels)
+    held_out = load(dirs, test=None)
+    assert len(held_out.paths["test"]) == 2
+    assert all("labeled" in path for path in held_out.paths["test"])
+
+
+def test_the_digest_of_photos(dirs):
+    def digest():
+        return data_digest(load(dirs))
+
+    first = digest()
+    shutil.move(dirs / "labeled", dirs / "moved")
+    assert data_digest(load(dirs, labeled=str(dirs / "moved"))) == first
+    shutil.move(dirs / "moved", dirs / "labeled")
+    os.utime(dirs / "labeled" / "cat" / "0.png")
+    assert digest() == first  # times are only a shortcut
+    (dirs / "unlabeled" / "0.png").rename(dirs / "unlabeled" / "00.png")
+    renamed = digest()
+    assert changed(first, renamed) == ["unlabeled"]
+    picture(77).save(dirs / "test" / "cat" / "t.png")
+    (dirs / "labeled" / "dog" / "1.png").unlink()
+    assert changed(renamed, digest()) == ["labeled", "test"]

@@ -3,6 +3,7 @@ import pytest
 
 from upsilon_jax.data import load_source
 from upsilon_jax.data.source import UNKNOWN
+from upsilon_jax.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(0)
 
@@ -89,7 +90,7 @@ def test_grey_images_without_a_channel_axis_and_keras_labels(save):
 )
 def test_wrong_arrays_are_named(save, changes, message):
     path, _ = save(**changes)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DataError, match=message):
         load_source("npz", path=path)
 
 
@@ -100,7 +101,7 @@ class Payload:
 
 def test_a_pickle_is_never_loaded(save):
     path, _ = save(y_train=np.array([Payload()], dtype=object))
-    with pytest.raises(ValueError, match="data.path=.*allow_pickle=False"):
+    with pytest.raises(DataError, match="data.path=.*allow_pickle=False"):
         load_source("npz", path=path)
 
 
@@ -108,18 +109,18 @@ def test_a_pickle_is_never_loaded(save):
 def test_a_file_that_is_no_npz(tmp_path, content):
     path = tmp_path / "data.npz"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"data.path={path}: "):
+    with pytest.raises(DataError, match=f"data.path={path}: "):
         load_source("npz", path=str(path))
 
 
 def test_a_single_array_is_no_npz(tmp_path):
     np.save(tmp_path / "data.npy", np.zeros(3))
-    with pytest.raises(ValueError, match="cannot be read as .npz"):
+    with pytest.raises(DataError, match="cannot be read as .npz"):
         load_source("npz", path=str(tmp_path / "data.npy"))
 
 
 def test_no_file():
-    with pytest.raises(ValueError, match="data.path is empty"):
+    with pytest.raises(ConfigError, match="data.path is empty"):
         load_source("npz")
-    with pytest.raises(ValueError, match="data.path=/no/file.npz: cannot be read"):
+    with pytest.raises(DataError, match="data.path=/no/file.npz: cannot be read"):
         load_source("npz", path="/no/file.npz")

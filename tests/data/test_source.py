@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 
 from upsilon_jax.data import load_source
 from upsilon_jax.data.source import channel_statistics, in_memory_reader
+from upsilon_jax.errors import ConfigError
 
 
 def test_digits_are_scikit_learns():
@@ -49,11 +50,11 @@ def test_statistics_match_numpy_in_any_order():
 
 
 def test_unknown_names_get_the_nearest():
-    with pytest.raises(ValueError, match="data.name='cifr10': did you mean cifar10"):
+    with pytest.raises(ConfigError, match="data.name='cifr10': did you mean cifar10"):
         load_source("cifr10")
-    with pytest.raises(ValueError, match="there are: digits, cifar10"):
+    with pytest.raises(ConfigError, match="there are: digits, cifar10"):
         load_source("??")
-    with pytest.raises(ValueError, match="data.image_size=0"):
+    with pytest.raises(ConfigError, match="data.image_size=0"):
         load_source("digits", image_size=0)
 
 

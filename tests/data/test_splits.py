@@ -11,6 +11,7 @@ from upsilon_jax.data.splits import (
     make_splits,
     relabel,
 )
+from upsilon_jax.errors import ConfigError
 
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
@@ -268,7 +269,7 @@ def test_relabel_and_all_test():
     ],
 )
 def test_impossible_requests_name_field_and_supply(changes, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         cifar10().splits(changes.pop("mismatch", 0.5), **changes)
 
 

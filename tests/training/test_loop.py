@@ -48,12 +48,12 @@ class Watched(NamedTuple):
     batches: list
 
 
-def watch(workdir, *, in_memory):
+def watch(workdir, *, resident):
     """Trains `tiny`, with images on the device or read batch by batch."""
     runs, labels, batches = [], [], []
 
     def open_source(config, original=setup.open_source):
-        return original(config)._replace(in_memory=in_memory)
+        return original(config)._replace(resident=resident)
 
     def prepare(config, original=loop.prepare, **kwargs):
         run = original(config, **kwargs)
@@ -75,12 +75,12 @@ def watch(workdir, *, in_memory):
 
 @pytest.fixture(scope="module")
 def resident(tmp_path_factory, no_tensorboard):
-    return watch(tmp_path_factory.mktemp("resident"), in_memory=True)
+    return watch(tmp_path_factory.mktemp("resident"), resident=True)
 
 
 @pytest.fixture(scope="module")
 def streamed(tmp_path_factory, no_tensorboard):
-    return watch(tmp_path_factory.mktemp("streamed"), in_memory=False)
+    return watch(tmp_path_factory.mktemp("streamed"), resident=False)
 
 
 @pytest.fixture(scope="module")

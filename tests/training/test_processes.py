@@ -30,7 +30,7 @@ if streamed == "streamed":
         def read(split, indices):
             seen.append((split, len(indices)))
             return source.read(split, indices)
-        return source._replace(in_memory=False, read=read)
+        return source._replace(resident=False, read=read)
     run.open_source = open_source
 result = upsilon_jax.train(tiny(**{"train.epochs": 4}), workdir)
 if streamed == "streamed":  # half of a batch of 32, and of a predicted chunk

@@ -205,7 +205,7 @@ def test_a_run_with_several_steps_a_call_is_the_same_run(
     tmp_path, monkeypatch, residency
 ):
     def open_source(config, original=setup.open_source):
-        return original(config)._replace(in_memory=residency == "resident")
+        return original(config)._replace(resident=residency == "resident")
 
     monkeypatch.setattr(setup, "open_source", open_source)
     results = [

@@ -33,7 +33,7 @@ def open_source(config: ConfigDict) -> Source:
         data.name,
         data_dir=data.data_dir,
         image_size=data.image_size,
-        in_memory=RESIDENCY[data.residency],
+        resident=RESIDENCY[data.residency],
         **{field: data.get(field) for field in OWN_FIELDS.get(data.name, ())},
     )
 

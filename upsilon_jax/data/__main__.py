@@ -13,6 +13,7 @@ import tqdm
 from upsilon_jax import commandline
 from upsilon_jax.config import ConfigDict, from_data
 from upsilon_jax.data import prepare
+from upsilon_jax.data.digest import data_digest
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest, relabel
 from upsilon_jax.errors import ConfigError
@@ -56,8 +57,7 @@ def report(config: ConfigDict, source: Source) -> None:
     completed = from_data.complete(config, source, own)
     for line in from_data.choices(config, completed):
         print(line)
-    bar = _bar("checking", " batches")
-    print(f"data digest {prepare.data_digest(source, progress=bar)}")
+    print(f"data digest {data_digest(source)['all']}")
     splits = {"all": own} if source.has_unlabeled else dict(_at_ratios(config, source))
     print("\n" + "\n".join(table(source, splits)))
     for name, split in splits.items():

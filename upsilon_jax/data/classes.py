@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upsilon_jax.data.samplers import permutation
-from upsilon_jax.errors import nearest
+from upsilon_jax.errors import ConfigError, nearest
 
 
 def choose_classes(
@@ -31,7 +31,7 @@ def resolve_classes(
         "random:6:svhn/"  six by the seed, among the classes whose name begins so
 
     Raises:
-      ValueError: an unknown, doubled or shared class, or more than there are.
+      ConfigError: an unknown, doubled or shared class, or more than there are.
     """
     order = permutation(len(class_names), seed=seed, stream="classes")
     shuffled = [class_names[i] for i in order]
@@ -40,10 +40,10 @@ def resolve_classes(
         "data.ood_classes", ood_classes, class_names, shuffled, chosen_id
     )
     if not chosen_id:
-        raise ValueError("data.id_classes is empty: there must be at least one class")
+        raise ConfigError("data.id_classes is empty: there must be at least one class")
     shared = [name for name in chosen_id if name in chosen_ood]
     if shared:
-        raise ValueError(
+        raise ConfigError(
             f"data.ood_classes: {', '.join(shared)} also in data.id_classes"
         )
     return chosen_id, chosen_ood
@@ -61,7 +61,7 @@ def _resolve(field, spec, class_names, shuffled, taken) -> tuple[str, ...]:
     names = tuple(_one(field, str(name), class_names) for name in spec)
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ValueError(f"{field}: {', '.join(doubled)} given more than once")
+        raise ConfigError(f"{field}: {', '.join(doubled)} given more than once")
     return names
 
 
@@ -71,7 +71,7 @@ def _one(field: str, name: str, class_names: Sequence[str]) -> str:
         return name
     if name.isdecimal() and int(name) < len(class_names):
         return class_names[int(name)]
-    raise ValueError(f"{field}: no class {name!r}; {nearest(name, class_names)}")
+    raise ConfigError(f"{field}: no class {name!r}; {nearest(name, class_names)}")
 
 
 def _random(field, spec, class_names, shuffled, taken) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def _random(field, spec, class_names, shuffled, taken) -> tuple[str, ...]:
     begins = prefix[0] if prefix else ""
     pool = [c for c in shuffled if c.startswith(begins) and c not in taken]
     if not count.isdecimal() or int(count) > len(pool):
-        raise ValueError(
+        raise ConfigError(
             f"{field}={spec!r}: there are {len(pool)} classes to choose from"
         )
     chosen = set(pool[: int(count)])

@@ -39,5 +39,9 @@ def load(names: tuple[str, str], **options) -> Source:
         train_labels=np.concatenate([first.train_labels, second.train_labels + offset]),
         test_labels=np.concatenate([first.test_labels, second.test_labels + offset]),
         read=read,
-        in_memory=first.in_memory and second.in_memory,
+        resident=first.resident and second.resident,
+        contents={
+            split: np.concatenate([first.contents[split], second.contents[split]])
+            for split in ("train", "test")
+        },
     )

@@ -21,10 +21,10 @@ def load(
     *,
     data_dir: str | None = None,
     image_size: int | None = None,
-    in_memory: bool | None = None,
+    resident: bool | None = None,
 ) -> Source:
     """The first 1,200 digits in file order to train on, the other 597 to test on."""
-    del data_dir, in_memory  # the images are inside scikit-learn, all 115 kB of them
+    del data_dir, resident  # the images are inside scikit-learn, all 115 kB of them
     values, labels = np.split(_table(), [-1], axis=1)
     pixels = np.round(values * (255 / _MAX_VALUE)).astype(np.uint8)
     pixels = pixels.reshape(-1, 8, 8, 1)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import unicodedata
 
+from upsilon_jax.errors import ConfigError, DataError
+
 
 def directory(field: str, path: str | None) -> str:
-    """The folder that `data.<field>` names; a ValueError if there is none."""
+    """The folder that `data.<field>` names."""
     if not path:
-        raise ValueError(f"data.{field} is empty: it must name a folder of images")
+        raise ConfigError(f"data.{field} is empty: it must name a folder of images")
     path = os.path.expanduser(path)
     if not os.path.isdir(path):
-        raise ValueError(f"data.{field}={path}: there is no such folder")
+        raise DataError(f"data.{field}={path}: there is no such folder")
     return path
 
 
@@ -51,11 +53,11 @@ def class_files(
     names = class_names or tuple(sorted(folders))
     unknown = sorted(set(folders) - set(names))
     if unknown:
-        raise ValueError(
+        raise DataError(
             f"data.{field}={folder}: {unknown[0]} is no class of data.labeled"
         )
     if len(names) < 2:
-        raise ValueError(
+        raise DataError(
             f"data.{field}={folder}: must have a sub-folder for each of at least two "
             f"classes, has {len(names)}"
         )

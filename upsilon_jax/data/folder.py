@@ -1,45 +1,35 @@
 """One's own photos: a folder with one sub-folder a class, and a folder of any images.
 
-Every file is decoded once at the start: one that cannot be is left out, counted and
-listed with the reason. Images are compared by their pixels, so a labeled image is found
-again among the unlabeled ones whatever its name or file format.
+Every file is decoded when it is seen for the first time: one that cannot be is left
+out, counted and listed with the reason. Images are compared by their pixels, so a
+labeled image is found again among the unlabeled ones whatever its name or format.
 """
 
 from __future__ import annotations
 
-import hashlib
+import math
 import os
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
-import tqdm
 
 from upsilon_jax.data import photos
-from upsilon_jax.data.directories import class_files, directory, list_files, printable
+from upsilon_jax.data.album import FIT, Album, Photo
+from upsilon_jax.data.directories import class_files, directory, list_files
 from upsilon_jax.data.photos import BadImage
 from upsilon_jax.data.source import (
     UNKNOWN,
     Source,
     channel_statistics,
     counted,
-    in_memory_reader,
-    keep_in_memory,
+    fits_in_memory,
 )
+from upsilon_jax.data.store import digest_rows
+from upsilon_jax.errors import ConfigError, DataError
 
 TEST_FRACTION = 0.2  # of the labeled images, held out if there is no test folder
 
 _SMALL, _LARGE = 32, 64  # image sizes to choose from
 _LARGE_FROM = 48  # median of the shorter side from which the larger one is chosen
-
-
-class Photo(NamedTuple):
-    """A file that was decoded."""
-
-    path: str
-    label: int
-    digest: bytes  # of its pixels, at full size
-    pixels: np.ndarray | None  # uint8 [H, W, C], if they are kept
 
 
 def load(
@@ -50,7 +40,7 @@ def load(
     channels: int | None = None,
     data_dir: str | None = None,
     image_size: int | None = None,
-    in_memory: bool | None = None,
+    resident: bool | None = None,
 ) -> Source:
     """Opens one's own images.
 
@@ -61,59 +51,91 @@ def load(
       channels: 3, or 1 for grey; None is 1 if all labeled images are grey.
       data_dir: not used.
       image_size: None is chosen from the labeled images.
-      in_memory: see `source.load_source`.
+      resident: see `source.load_source`.
     """
     del data_dir
-    labeled, unlabeled = (
-        directory("labeled", labeled),
-        directory("unlabeled", unlabeled),
-    )
+    labeled = directory("labeled", labeled)
+    unlabeled = directory("unlabeled", unlabeled)
     skipped: list[tuple[str, str]] = []
     class_names, labeled_files = class_files("labeled", labeled, skipped)
     notes = [f"{len(class_names)} classes: {_shown(class_names)}"]
     image_size, channels = _choose(labeled_files, image_size, channels, notes)
-    unlabeled_files = [(path, UNKNOWN) for path in list_files(unlabeled, skipped)]
-    test_files = []
+    shape = (image_size, image_size, channels)
+    files = {
+        "labeled": (labeled, labeled_files),
+        "unlabeled": (
+            unlabeled,
+            [(p, UNKNOWN) for p in list_files(unlabeled, skipped)],
+        ),
+    }
     if test:
         test = directory("test", test)
-        _, test_files = class_files("test", test, skipped, class_names)
-
-    size = len(labeled_files) + len(unlabeled_files)
-    in_memory = keep_in_memory(size * image_size**2 * channels, in_memory)
-    decode = lambda files: _decode_all(files, image_size, channels, in_memory, skipped)
-    known, others, held_out = map(decode, (labeled_files, unlabeled_files, test_files))
-    _check_classes(labeled, known, class_names, skipped)
-    if not test:
-        known, held_out = _hold_out(known, notes)
-    others = _without_labeled(others, known, held_out, notes)
-    _note_leaks(known, held_out, notes)
-    if not others:
-        raise ValueError(f"data.unlabeled={unlabeled}: has no image that can be used")
-    if not held_out:
-        raise ValueError(
-            f"data.test={test}: has no image that can be used"
-            if test
-            else f"data.labeled={labeled}: no class has two images, so there is none "
-            "to hold out for testing; give data.test"
-        )
-
+        files["test"] = test, class_files("test", test, skipped, class_names)[1]
+    if resident is None:
+        num_images = len(files["labeled"][1]) + len(files["unlabeled"][1])
+        resident = fits_in_memory(num_images * math.prod(shape))
+    album = Album(shape, resident=resident)
+    parts = {part: album.look(*found, skipped) for part, found in files.items()}
+    _check_classes(labeled, parts["labeled"], class_names, skipped)
+    known, others, held_out = _divide(parts, notes)
+    for part, photos_left in (("unlabeled", others), ("test", held_out)):
+        if not photos_left:
+            raise DataError(
+                f"data.{part}={files[part][0]}: has no image that can be used"
+            )
     notes.append(counted(len(known), len(others), len(held_out)))
-    read = _reader(known + others, held_out, image_size, channels, in_memory)
-    mean, std = channel_statistics(read, np.arange(len(known)))
-    return Source(
-        name="folder",
-        class_names=class_names,
-        train_labels=np.array([p.label for p in known + others], np.int32),
-        test_labels=np.array([p.label for p in held_out], np.int32),
-        image_shape=(image_size, image_size, channels),
-        mean=mean,
-        std=std,
-        read=read,
-        in_memory=in_memory,
+    return _source(album, class_names, known, others, held_out)._replace(
         notes=tuple(notes),
         skipped=tuple(skipped),
         chosen={"image_size": image_size, "channels": channels},
     )
+
+
+def _source(
+    album: Album,
+    class_names: tuple[str, ...],
+    known: list[Photo],
+    others: list[Photo],
+    held_out: list[Photo],
+) -> Source:
+    parts = {"train": known + others, "test": held_out}
+    labels = {
+        split: np.array([photo.label for photo in part], np.int32)
+        for split, part in parts.items()
+    }
+    readers = {split: album.reader(part) for split, part in parts.items()}
+    read = lambda split, indices: readers[split](np.asarray(indices))
+    mean, std = channel_statistics(read, np.arange(len(known)))
+    return Source(
+        name="folder",
+        class_names=class_names,
+        train_labels=labels["train"],
+        test_labels=labels["test"],
+        image_shape=album.shape,
+        mean=mean,
+        std=std,
+        read=read,
+        resident=album.resident,
+        fit=FIT,
+        paths={split: [p.path for p in part] for split, part in parts.items()},
+        contents={
+            split: digest_rows(p.content for p in part) for split, part in parts.items()
+        },
+    )
+
+
+def _divide(
+    parts: dict[str, list[Photo]], notes: list[str]
+) -> tuple[list[Photo], list[Photo], list[Photo]]:
+    """Labeled, unlabeled and test images; no unlabeled image is one of the others."""
+    known = parts["labeled"]
+    if "test" in parts:
+        held_out = parts["test"]
+    else:
+        known, held_out = _hold_out(known, notes)
+    others = _without_labeled(parts["unlabeled"], known, held_out, notes)
+    _note_leaks(known, held_out, notes)
+    return known, others, held_out
 
 
 def _choose(
@@ -121,7 +143,7 @@ def _choose(
 ) -> tuple[int, int]:
     """Image size and channels: as asked, else from the labeled images."""
     if channels not in (None, 1, 3):
-        raise ValueError(f"data.channels={channels}: must be 1 or 3")
+        raise ConfigError(f"data.channels={channels}: must be 1 or 3")
     sides, grey = [], []
     if image_size is None or channels is None:
         for path, _ in files:
@@ -143,32 +165,6 @@ def _choose(
     return image_size, channels
 
 
-def _decode_all(files, image_size, channels, keep, skipped) -> list[Photo]:
-    def decode(file: tuple[str, int]) -> Photo | BadImage:
-        path, label = file
-        try:
-            image = photos.decode_file(path, channels)
-        except BadImage as error:
-            return error
-        digest = hashlib.sha256(repr(image.size).encode() + image.tobytes()).digest()
-        pixels = photos.fit(image, image_size) if keep else None
-        return Photo(path, label, digest, pixels)
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        bar = tqdm.tqdm(
-            pool.map(decode, files),
-            desc="reading images",
-            total=len(files),
-            disable=None,  # only on a terminal
-            leave=False,
-        )
-        results = list(bar)
-    for (path, _), result in zip(files, results, strict=True):
-        if isinstance(result, BadImage):
-            skipped.append((printable(path), str(result)))
-    return [result for result in results if isinstance(result, Photo)]
-
-
 def _check_classes(folder, known, class_names, skipped) -> None:
     for label, name in enumerate(class_names):
         if not any(photo.label == label for photo in known):
@@ -176,7 +172,7 @@ def _check_classes(folder, known, class_names, skipped) -> None:
                 why for path, why in skipped if f"{os.sep}{name}{os.sep}" in path
             ]
             detail = f" ({len(reasons)} files: {reasons[0]})" if reasons else ""
-            raise ValueError(
+            raise DataError(
                 f"data.labeled={folder}: class {name} has no readable image{detail}"
             )
 
@@ -194,6 +190,11 @@ def _hold_out(known: list[Photo], notes: list[str]) -> tuple[list[Photo], list[P
         tested.update(digests[:held])
     train = [photo for photo in known if photo.digest not in tested]
     test = [photo for photo in known if photo.digest in tested]
+    if not test:
+        raise DataError(
+            "data.labeled: no class has two images, so there is none to hold out for "
+            "testing; give data.test"
+        )
     notes.append(
         f"no data.test: {len(test):,} of {len(known):,} labeled images held out"
     )
@@ -221,28 +222,6 @@ def _note_leaks(known, held_out, notes) -> None:
     leaked = sum(photo.digest in labels for photo in held_out)
     if leaked:
         notes.append(f"{leaked:,} test images are labeled ones too")
-
-
-def _reader(train, test, image_size, channels, in_memory):
-    shape = (0, image_size, image_size, channels)
-    if in_memory:
-        stack = lambda part: (
-            np.stack([p.pixels for p in part]) if part else (np.empty(shape, np.uint8))
-        )
-        return in_memory_reader(stack(train), stack(test))
-    paths = {"train": [p.path for p in train], "test": [p.path for p in test]}
-
-    def read(split: str, indices: np.ndarray) -> np.ndarray:
-        pixels = np.empty((len(indices), *shape[1:]), np.uint8)
-        for row, index in enumerate(indices):
-            path = paths[split][index]
-            try:
-                pixels[row] = photos.fit(photos.decode_file(path, channels), image_size)
-            except BadImage as error:  # it was fine at the start
-                raise OSError(f"{printable(path)}: {error}") from error
-        return pixels
-
-    return read
 
 
 def _shown(names: tuple[str, ...]) -> str:

@@ -16,6 +16,7 @@ from upsilon_jax.data.source import (
     counted,
     in_memory_reader,
 )
+from upsilon_jax.errors import ConfigError, DataError
 
 REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 
@@ -25,7 +26,7 @@ def load(
     path: str | None = None,
     data_dir: str | None = None,
     image_size: int | None = None,
-    in_memory: bool | None = None,
+    resident: bool | None = None,
 ) -> Source:
     """Opens a .npz file of uint8 images [n, H, W] or [n, H, W, C] and integer labels.
 
@@ -33,20 +34,20 @@ def load(
     benchmark. So is `class_names` [C] of text; else classes are called by their number.
     The file is never unpickled.
     """
-    del data_dir, in_memory
+    del data_dir, resident
     arrays = _read(path)
     x_train, y_train = _labeled(arrays, "train", path)
     x_test, y_test = _labeled(arrays, "test", path)
     values, train_labels = np.unique(y_train, return_inverse=True)
     unknown = np.setdiff1d(y_test, values)
     if len(unknown):
-        raise ValueError(f"{path}: y_test has {unknown[0]}, which y_train has not")
+        raise DataError(f"{path}: y_test has {unknown[0]}, which y_train has not")
     x_unlabeled = x_train[:0]
     if "x_unlabeled" in arrays:
         x_unlabeled = _images(arrays, "x_unlabeled", path)
     for name, array in (("x_test", x_test), ("x_unlabeled", x_unlabeled)):
         if array.shape[1:] != x_train.shape[1:]:
-            raise ValueError(
+            raise DataError(
                 f"{path}: images of {name} are {array.shape[1:]}, those of x_train "
                 f"{x_train.shape[1:]}"
             )
@@ -72,7 +73,7 @@ def load(
 
 def _read(path: str | None) -> Mapping[str, np.ndarray]:
     if not path:
-        raise ValueError("data.path is empty: it must name a .npz file")
+        raise ConfigError("data.path is empty: it must name a .npz file")
     try:
         expanded = os.path.expanduser(path)
         with (
@@ -81,14 +82,14 @@ def _read(path: str | None) -> Mapping[str, np.ndarray]:
         ):
             arrays = {name: file[name] for name in file.files}
     except (OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(
+        raise DataError(
             f"data.path={path}: cannot be read as .npz ({error})"
         ) from error
     except ValueError as error:  # numpy's refusal to unpickle
-        raise ValueError(f"data.path={path}: {error}") from error
+        raise DataError(f"data.path={path}: {error}") from error
     missing = [name for name in REQUIRED if name not in arrays]
     if missing:
-        raise ValueError(f"data.path={path}: has no {', '.join(missing)}")
+        raise DataError(f"data.path={path}: has no {', '.join(missing)}")
     return arrays
 
 
@@ -101,7 +102,7 @@ def _images(arrays, name: str, path) -> np.ndarray:
         or x.shape[3] not in (1, 3)
         or 0 in x.shape[1:]
     ):
-        raise ValueError(
+        raise DataError(
             f"{path}: {name} must be uint8 [n, H, W] or [n, H, W, 1 or 3], got "
             f"{arrays[name].dtype} {list(arrays[name].shape)}"
         )
@@ -113,12 +114,12 @@ def _labeled(arrays, split: str, path) -> tuple[np.ndarray, np.ndarray]:
     if y.shape == (len(x), 1):  # a column, as Keras keeps labels
         y = y[:, 0]
     if y.shape != (len(x),) or y.dtype.kind not in "iu":
-        raise ValueError(
+        raise DataError(
             f"{path}: y_{split} must be {len(x):,} integers, one for each image, got "
             f"{y.dtype} {list(y.shape)}"
         )
     if not len(x):
-        raise ValueError(f"{path}: x_{split} is empty")
+        raise DataError(f"{path}: x_{split} is empty")
     return x, y
 
 
@@ -127,5 +128,5 @@ def _class_names(arrays, values: np.ndarray, path) -> tuple[str, ...]:
         return tuple(str(value) for value in values)
     names = arrays["class_names"]
     if names.dtype.kind != "U" or values[0] < 0 or values[-1] >= len(names):
-        raise ValueError(f"{path}: class_names must be text, one for each label from 0")
+        raise DataError(f"{path}: class_names must be text, one for each label from 0")
     return tuple(str(names[value]) for value in values)

@@ -7,6 +7,8 @@ import stat
 
 import numpy as np
 
+from upsilon_jax.data.images import MODES
+
 # More than this is refused before it is decoded: a small file can unpack to terabytes.
 # It is Pillow's own limit, about a quarter of a gigabyte of pixels.
 MAX_PIXELS = 89_478_485
@@ -14,7 +16,7 @@ MAX_PIXELS = 89_478_485
 _WHITE = (255, 255, 255, 255)
 
 
-class BadImage(ValueError):
+class BadImage(Exception):
     """A file that cannot be used as an image; the message is the reason."""
 
 
@@ -33,7 +35,7 @@ def decode_file(path: str, channels: int):
         except Exception as error:  # decoders raise anything on damaged data
             raise BadImage(f"damaged or cut off ({error})") from error
         try:
-            return _to_mode(_upright(image), {1: "L", 3: "RGB"}[channels])
+            return _to_mode(_upright(image), MODES[channels])
         except Exception as error:
             raise BadImage(f"cannot be converted ({error})") from error
 
@@ -42,15 +44,6 @@ def image_header(path: str) -> tuple[int, bool]:
     """(length of the shorter side, whether it is grey), without decoding the pixels."""
     with _open(path) as image:
         return min(image.size), image.mode in ("1", "L", "LA", "I", "I;16", "I;16B")
-
-
-def fit(image, image_size: int) -> np.ndarray:
-    """The central square at image_size × image_size, uint8 [H, W, C]."""
-    from PIL import Image, ImageOps
-
-    bicubic = Image.Resampling.BICUBIC
-    pixels = np.asarray(ImageOps.fit(image, (image_size, image_size), method=bicubic))
-    return pixels.reshape(image_size, image_size, -1)
 
 
 def _open(path: str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pathlib
 import socket
 import urllib.parse
@@ -10,17 +9,14 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from upsilon_jax.data import records, streams, tfds_source
-from upsilon_jax.data.source import Source, check_name
+from upsilon_jax.data import records, tfds_source
+from upsilon_jax.data.source import check_name
 from upsilon_jax.errors import DataNotPrepared
 
 # A data set made of others is prepared when they are.
 PARTS = {"cifar10_svhn": ("cifar10", "svhn")}
 
 _CONNECT_SECONDS = 20
-_DIGEST_BATCH = 256
 
 
 class Job(NamedTuple):
@@ -63,7 +59,7 @@ def plan(name: str, data_dir: str | None = None) -> list[Job]:
 
 
 def prepare(job: Job, *, progress: Callable[[Any], Any] = lambda items: items) -> None:
-    """Does a job: downloads or converts, and keeps the labels beside the records.
+    """Does a job: downloads or converts, and reads the records once (`records.table`).
 
     Args:
       job: of `plan`.
@@ -82,28 +78,7 @@ def prepare(job: Job, *, progress: Callable[[Any], Any] = lambda items: items) -
 
     builder = tfds.builder_from_directory(job.folder)
     for split in builder.info.splits:
-        records.save_labels(builder, split)
-
-
-def data_digest(
-    source: Source, *, progress: Callable[[Any], Any] = lambda items: items
-) -> str:
-    """sha256 over all labels and pixels: every image is read once."""
-    sha = hashlib.sha256()
-    for split in ("train", "test"):
-        labels = getattr(source, f"{split}_labels")
-        sha.update(np.ascontiguousarray(labels, dtype="<i4").tobytes())
-        with streams.in_order(
-            source.read,
-            split,
-            np.arange(len(labels)),
-            batch_size=_DIGEST_BATCH,
-            image_shape=source.image_shape,
-        ) as batches:
-            starts = range(0, len(labels), _DIGEST_BATCH)
-            for start, pixels in zip(progress(starts), batches, strict=True):
-                sha.update(pixels[: len(labels) - start].tobytes())
-    return sha.hexdigest()
+        records.table(builder, split)
 
 
 def _job(names: tuple[str, ...], data_dir: str | None) -> Job:

@@ -7,97 +7,166 @@ over for data sets that are streamed.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import json
 import os
 import pathlib
 import shutil
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+from upsilon_jax.data import cache
+from upsilon_jax.errors import DataError
 
 # Lengths around a record in a tfrecord file: size (8 bytes) and its checksum (4)
 # before, checksum of the data (4) after.
 _HEADER, _FOOTER = 12, 4
 
-_LABELS_FILE = "labels-{split}.npy"
+_CHUNK = 512  # records read at a time
+
+TABLE = np.dtype([("label", "<i4"), ("content", "u1", (32,))])
 
 
 def parse(record: bytes) -> tuple[bytes, int]:
-    """The image file and the label in a record with features "image" and "label"."""
-    from tensorflow_datasets.proto import tf_example_pb2
-
-    fields = tf_example_pb2.Example.FromString(record).features.feature
-    return fields["image"].bytes_list.value[0], fields["label"].int64_list.value[0]
-
-
-def random_access(builder: Any, split: str) -> Any:
-    """A sequence of the raw records of array_record files; safe in threads."""
-    import tensorflow_datasets as tfds
-
-    raw = tfds.decode.DeserializeMethod.RAW_BYTES
-    return builder.as_data_source(split, deserialize_method=raw)
-
-
-def sequential(builder: Any, split: str) -> Iterator[bytes]:
-    """The raw records of tfrecord files in the order in which they were written.
+    """The image file and the label in a record with features "image" and "label".
 
     Raises:
-      ValueError: a file ends early, or there are not as many records as there should.
+      DataError: it is not such a record.
     """
-    count = 0
-    info = builder.info.splits[split]
-    for path in info.filepaths:
-        for record in _tfrecord(path):
-            count += 1
-            yield record
-    if count != info.num_examples:
-        raise ValueError(
-            f"{builder.data_path}: {split} has {count:,} records instead of "
-            f"{info.num_examples:,}"
-        )
+    from google.protobuf.message import DecodeError
+    from tensorflow_datasets.proto import tf_example_pb2
+
+    try:
+        fields = tf_example_pb2.Example.FromString(record).features.feature
+        return fields["image"].bytes_list.value[0], fields["label"].int64_list.value[0]
+    except (DecodeError, IndexError) as error:
+        raise DataError("it is damaged, or has no image and label") from error
 
 
-def _tfrecord(path: os.PathLike) -> Iterator[bytes]:
+def by_position(builder: Any, split: str) -> Any:
+    """The raw records: `len`, and `__getitems__` of a list of positions, in threads."""
+    tfrecord = builder.info.file_format.value == "tfrecord"
+    return (_TfRecords if tfrecord else _ArrayRecords)(builder, split)
+
+
+def in_order(builder: Any, split: str) -> Iterator[bytes]:
+    """The raw records in the order in which they were written.
+
+    Raises:
+      DataError: a file ends early, or there are not as many records as there should.
+    """
+    records = by_position(builder, split)
+    for start in range(0, len(records), _CHUNK):
+        positions = range(start, min(start + _CHUNK, len(records)))
+        yield from records.__getitems__(positions)
+
+
+class _ArrayRecords:
+    """array_record files by position, which is what they are made for."""
+
+    def __init__(self, builder: Any, split: str):
+        import tensorflow_datasets as tfds
+
+        raw = tfds.decode.DeserializeMethod.RAW_BYTES
+        self._source = builder.as_data_source(split, deserialize_method=raw)
+        self._where = f"{builder.data_path}: {split}"
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitems__(self, positions: Sequence[int]) -> list[bytes]:
+        try:
+            return self._source.__getitems__(positions)
+        except RuntimeError as error:  # what array_record raises
+            raise DataError(f"{self._where} is damaged ({error})") from error
+
+
+class _TfRecords:
+    """tfrecord files by position: one skips through them to find where records are.
+
+    That reads a little of every part of the files, so it serves data that are read as a
+    whole; data that are streamed are converted first.
+    """
+
+    def __init__(self, builder: Any, split: str):
+        info = builder.info.splits[split]
+        self._paths = [os.fspath(path) for path in info.filepaths]
+        frames = [
+            (file, offset, size)
+            for file, path in enumerate(self._paths)
+            for offset, size in _frames(path)
+        ]
+        self._frames = np.array(frames, np.int64).reshape(-1, 3)
+        if len(self._frames) != info.num_examples:
+            raise DataError(
+                f"{builder.data_path}: {split} has {len(self._frames):,} records "
+                f"instead of {info.num_examples:,}"
+            )
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def __getitems__(self, positions: Sequence[int]) -> list[bytes]:
+        found = []
+        with contextlib.ExitStack() as stack:
+            open_once = functools.cache(
+                lambda path: stack.enter_context(open(path, "rb"))
+            )
+            for number, offset, size in self._frames[list(positions)].tolist():
+                file = open_once(self._paths[number])
+                file.seek(offset)
+                found.append(file.read(size))
+        return found
+
+
+def _frames(path: str) -> Iterator[tuple[int, int]]:
+    """(offset, size) of the records of a tfrecord file."""
     with open(path, "rb") as file:
-        while header := file.read(_HEADER):
-            if len(header) < _HEADER:
-                raise ValueError(f"{path}: the file ends inside a record")
-            (size,) = struct.unpack("<Q", header[:8])
-            data = file.read(size + _FOOTER)
-            if len(data) < size + _FOOTER:
-                raise ValueError(f"{path}: the file ends inside a record")
-            yield data[:size]
+        position, end = 0, os.fstat(file.fileno()).st_size
+        while position < end:
+            file.seek(position)
+            header = file.read(_HEADER)
+            size = struct.unpack("<Q", header[:8])[0] if len(header) == _HEADER else end
+            if position + _HEADER + size + _FOOTER > end:
+                raise DataError(f"{path}: the file ends inside a record")
+            yield position + _HEADER, size
+            position += _HEADER + size + _FOOTER
 
 
-def labels(builder: Any, split: str) -> np.ndarray:
-    """All labels of array_record files, [n] int32.
+def table(builder: Any, split: str) -> np.ndarray:
+    """Label and sha256 of the image file of every record, [n] `TABLE`.
 
-    Reading them means reading the images with them; `save_labels` spares that.
+    All records are read for it once; as long as the files are the same by name, size
+    and time, what was found is kept in `cache.folder`.
+
+    Raises:
+      DataError: the files are damaged.
     """
-    saved = pathlib.Path(builder.data_path) / _LABELS_FILE.format(split=split)
-    records = random_access(builder, split)
-    if saved.exists():
-        found = np.load(saved, allow_pickle=False)
-        if found.shape == (len(records),):
-            return found.astype(np.int32)
-    numbers = np.empty(len(records), np.int32)
-    for chunk in chunks(len(records)):
-        for i, record in zip(chunk, records.__getitems__(chunk), strict=True):
-            numbers[i] = parse(record)[1]
-    return numbers
-
-
-def save_labels(builder: Any, split: str) -> None:
-    """Writes the labels beside the records, for `labels` to find."""
-    path = pathlib.Path(builder.data_path) / _LABELS_FILE.format(split=split)
-    np.save(path, labels(builder, split), allow_pickle=False)
-
-
-def chunks(n: int, size: int = 512) -> list[range]:
-    """0 .. n-1 in pieces that a thread reads at a time."""
-    return [range(start, min(start + size, n)) for start in range(0, n, size)]
+    info = builder.info.splits[split]
+    try:
+        files = "".join(map(cache.file_key, info.filepaths))
+    except OSError as error:
+        raise DataError(f"{error.filename}: {error.strerror}") from error
+    name = f"records-{hashlib.sha256(files.encode()).hexdigest()}"
+    known = cache.load_table(name, TABLE)
+    if known is not None and len(known) == info.num_examples:
+        return known
+    rows = np.empty(info.num_examples, TABLE)
+    for row, record in enumerate(in_order(builder, split)):
+        try:
+            image, rows["label"][row] = parse(record)
+        except DataError as error:
+            raise DataError(
+                f"{builder.data_path}: record {row} of {split}: {error}"
+            ) from error
+        rows["content"][row] = np.frombuffer(hashlib.sha256(image).digest(), np.uint8)
+    cache.save_table(name, rows)
+    return rows
 
 
 def to_array_record(
@@ -121,14 +190,14 @@ def to_array_record(
     description = unfinished / "dataset_info.json"
     info = json.loads(description.read_text())
     for split in info["splits"]:
-        records = iter(progress(sequential(builder, split["name"])))
+        records = iter(progress(in_order(builder, split["name"])))
         lengths = [int(length) for length in split["shardLengths"]]
         old = builder.info.splits[split["name"]].filenames
         for name, length in zip(sorted(old), lengths, strict=True):
             name = name.replace(".tfrecord-", ".array_record-")
             _write(unfinished / name, records, length)
         for _ in records:  # to its end, where the number of records is checked
-            raise ValueError(f"{builder.data_path}: more records than {sum(lengths):,}")
+            raise DataError(f"{builder.data_path}: more records than {sum(lengths):,}")
     info["fileFormat"] = "array_record"
     description.write_text(json.dumps(info, indent=2))
     shutil.rmtree(folder, ignore_errors=True)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upsilon_jax.errors import ConfigError
+
 
 class Draws(NamedTuple):
     """Which images S steps take."""
@@ -34,7 +36,7 @@ def permutation(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarr
       counter: which order of the stream, ≥ 0.
     """
     if seed < 0:
-        raise ValueError(f"seed={seed}: must not be negative")
+        raise ConfigError(f"seed={seed}: must not be negative")
     name = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "little")
     bits = np.random.PCG64(np.random.SeedSequence([seed, name, counter]))
     return np.argsort(bits.random_raw(n), kind="stable")

@@ -7,14 +7,14 @@ name; nothing here or below downloads anything (`python -m upsilon_jax.data` doe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from upsilon_jax.errors import nearest
+from upsilon_jax.errors import ConfigError, nearest
 
-# Above this many bytes of train images they are read from disk batch by batch.
+# Train images of more bytes than this are read from disk batch by batch.
 MAX_RESIDENT_BYTES = 2**31
 
 UNKNOWN = -1  # the label of an image that has none
@@ -34,10 +34,16 @@ class Source(NamedTuple):
     std: tuple[float, ...]  # [C]
     # ("train" | "test", indices [k]) -> uint8 [k, H, W, C]; safe to call from threads
     read: Callable[[str, np.ndarray], np.ndarray]
-    in_memory: bool = True  # whether `read` only copies
+    resident: bool = True  # small enough to lie on the devices as a whole
+    fit: str = "stretch"  # how an image is brought to image_shape: see `images.FITS`
     notes: tuple[str, ...] = ()  # lines worth printing once
     skipped: tuple[tuple[str, str], ...] = ()  # (file, why it was left out)
     chosen: Mapping[str, int] = {}  # values of options that may be left open
+    # "train" | "test" -> the file of each image; None if images have none
+    paths: Mapping[str, Sequence[str]] | None = None
+    # "train" | "test" -> [n, 32] uint8, sha256 of what each image is made from; None if
+    # that is the pixels themselves
+    contents: Mapping[str, np.ndarray] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -58,9 +64,9 @@ def in_memory_reader(
     return lambda split, indices: images[split][np.asarray(indices)]
 
 
-def keep_in_memory(num_bytes: int, in_memory: bool | None) -> bool:
-    """Resolves `in_memory`: as asked, or by size if None."""
-    return num_bytes <= MAX_RESIDENT_BYTES if in_memory is None else in_memory
+def fits_in_memory(num_bytes: float) -> bool:
+    """Whether so many bytes of train images are resident unless one asks otherwise."""
+    return num_bytes <= MAX_RESIDENT_BYTES
 
 
 def channel_statistics(
@@ -145,9 +151,9 @@ OWN_FIELDS = {"folder": ("labeled", "unlabeled", "test", "channels"), "npz": ("p
 
 
 def check_name(name: str) -> None:
-    """Raises a ValueError with the nearest names if there is no such data set."""
+    """Raises a ConfigError with the nearest names if there is no such data set."""
     if name not in SOURCES:
-        raise ValueError(f"data.name={name!r}: {nearest(name, SOURCES)}")
+        raise ConfigError(f"data.name={name!r}: {nearest(name, SOURCES)}")
 
 
 def load_source(
@@ -155,7 +161,7 @@ def load_source(
     *,
     data_dir: str | None = None,
     image_size: int | None = None,
-    in_memory: bool | None = None,
+    resident: bool | None = None,
     **own: str | int | None,
 ) -> Source:
     """Opens the data set `name` of `SOURCES`.
@@ -164,22 +170,22 @@ def load_source(
       name: a key of `SOURCES`.
       data_dir: where tfds keeps its data; None is tfds's own default.
       image_size: height and width to resize to; None is the data set's own.
-      in_memory: True decodes all images now, False reads them when asked for, None
-        decides by size (`MAX_RESIDENT_BYTES`).
+      resident: True if the images of a split will be read once and held, False if they
+        will be streamed again and again; None decides by size (`MAX_RESIDENT_BYTES`).
       **own: `labeled`, `unlabeled`, `test`, `channels` of "folder", `path` of "npz".
 
     Raises:
-      ValueError: the name is unknown; the message has the nearest.
+      ConfigError: the name is unknown; the message has the nearest.
       DataNotPrepared: the data set is not there; the message has the command.
     """
     check_name(name)
     if image_size is not None and image_size < 1:
-        raise ValueError(f"data.image_size={image_size}: must be at least 1")
+        raise ConfigError(f"data.image_size={image_size}: must be at least 1")
     accepted = OWN_FIELDS.get(name, ())
     given = {field: value for field, value in own.items() if value not in (None, "")}
     for field, value in given.items():
         if field not in accepted:
-            raise ValueError(f"data.{field}={value!r}: {name} has no such field")
+            raise ConfigError(f"data.{field}={value!r}: {name} has no such field")
     return SOURCES[name](
-        data_dir=data_dir, image_size=image_size, in_memory=in_memory, **given
+        data_dir=data_dir, image_size=image_size, resident=resident, **given
     )

@@ -15,6 +15,7 @@ import numpy as np
 from upsilon_jax.data.classes import resolve_classes
 from upsilon_jax.data.samplers import permutation
 from upsilon_jax.data.source import UNKNOWN
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.types import Splits
 
 
@@ -53,7 +54,7 @@ def make_splits(
       seed: ≥ 0.
 
     Raises:
-      ValueError: asks for what the data set has not; names field, value and supply.
+      ConfigError: asks for what the data set has not; names field, value and supply.
     """
     _check(
         labels_per_class, num_unlabeled or 0, mismatch, valid_per_class, ood_imbalance
@@ -68,7 +69,7 @@ def make_splits(
     }
     for name in id_classes:
         if labels_per_class > len(orders[name]):
-            raise ValueError(
+            raise ConfigError(
                 f"data.labels_per_class={labels_per_class}: class {name} has only "
                 f"{len(orders[name]):,} train images"
             )
@@ -135,7 +136,7 @@ def make_own_splits(
     num_unlabeled = num_unlabeled or len(unknown)
     _check(labels_per_class or 1, num_unlabeled, 0, valid_per_class, 1)
     if num_unlabeled > len(unknown):
-        raise ValueError(
+        raise ConfigError(
             f"data.num_unlabeled={num_unlabeled}: there are only {len(unknown):,}"
         )
     labeled, valid = [], []
@@ -215,15 +216,15 @@ def digest(splits: Splits) -> str:
 
 def _check(labels_per_class, num_unlabeled, mismatch, valid_per_class, ood_imbalance):
     if labels_per_class < 1:
-        raise ValueError(f"data.labels_per_class={labels_per_class}: must be ≥ 1")
+        raise ConfigError(f"data.labels_per_class={labels_per_class}: must be ≥ 1")
     if num_unlabeled < 0:
-        raise ValueError(f"data.num_unlabeled={num_unlabeled}: must be ≥ 0")
+        raise ConfigError(f"data.num_unlabeled={num_unlabeled}: must be ≥ 0")
     if not 0 <= mismatch <= 1:
-        raise ValueError(f"data.mismatch={mismatch}: must be between 0 and 1")
+        raise ConfigError(f"data.mismatch={mismatch}: must be between 0 and 1")
     if valid_per_class < 0:
-        raise ValueError(f"data.valid_per_class={valid_per_class}: must be ≥ 0")
+        raise ConfigError(f"data.valid_per_class={valid_per_class}: must be ≥ 0")
     if not (np.isfinite(ood_imbalance) and ood_imbalance >= 1):
-        raise ValueError(f"data.ood_imbalance={ood_imbalance}: must be ≥ 1")
+        raise ConfigError(f"data.ood_imbalance={ood_imbalance}: must be ≥ 1")
 
 
 def _class_order(labels: np.ndarray, number: int, seed: int) -> np.ndarray:
@@ -249,7 +250,7 @@ def _most(num_id: int, num_ood: int, mismatch: float) -> int:
 
 def _shares(count, room, num_unlabeled, mismatch, kind) -> np.ndarray:
     if count > room.sum():
-        raise ValueError(
+        raise ConfigError(
             f"data.num_unlabeled={num_unlabeled} with data.mismatch={mismatch} needs "
             f"{count:,} {kind} images: there are only {room.sum():,} left"
         )

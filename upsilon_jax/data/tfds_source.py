@@ -1,29 +1,30 @@
 """Data sets that tfds has prepared on this disk.
 
-With array_record files images are read by index when they are needed; tfrecord files
-have no index, so all images are read at once. tfds writes both in the same order,
-which is the order here: an index means the same image either way.
+Opening one reads labels only; pixels are decoded when they are asked for and, if the
+images are to be resident, kept for the next start (`store.py`). array_record files can
+be streamed, tfrecord files cannot. tfds writes both in the same order, which is the
+order here: an index means the same image either way.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 import os
 import pathlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from upsilon_jax.data import images, records
-from upsilon_jax.data.source import Source, keep_in_memory
-from upsilon_jax.errors import DataNotPrepared
+from upsilon_jax.data.source import Source, fits_in_memory
+from upsilon_jax.data.store import Store
+from upsilon_jax.errors import DataError, DataNotPrepared
 
 ARRAY_RECORD_DIR = "array_record"  # beside the tfrecord data, inside the data_dir
 IMAGENET100_FILE = pathlib.Path(__file__).parent / "imagenet100.txt"
-
-Reader = Callable[[np.ndarray], np.ndarray]
 
 
 class Facts(NamedTuple):
@@ -74,7 +75,7 @@ def load(
     *,
     data_dir: str | None = None,
     image_size: int | None = None,
-    in_memory: bool | None = None,
+    resident: bool | None = None,
 ) -> Source:
     """Opens a prepared data set; see `source.load_source`."""
     facts = FACTS[name]
@@ -86,34 +87,32 @@ def load(
             f"{' or '.join(facts.builders)} is not prepared in {default_dir(data_dir)}:"
             " run python -m upsilon_jax.data CONFIG"
         )
-    if "array_record" in found:
-        builder, open_split = found["array_record"], _random_access
-    else:
-        builder, open_split = found["tfrecord"], _sequential
+    builder = found.get("array_record") or found["tfrecord"]
     names = builder.info.features["label"].names
     classes = tuple(names) if facts.classes_file is None else read_classes(name)
     numbers = _renumber(names, classes)
     share = len(classes) / len(names)  # an estimate of the size is enough here
     num_bytes = builder.info.splits["train"].num_examples * share * math.prod(shape)
-    in_memory = keep_in_memory(num_bytes, in_memory)
-    if not in_memory and open_split is _sequential:
+    resident = fits_in_memory(num_bytes) if resident is None else resident
+    if not resident and "array_record" not in found:
         raise DataNotPrepared(
             f"{builder.data_path} has tfrecord files, which cannot be streamed: "
             "run python -m upsilon_jax.data CONFIG to convert them"
         )
-    train_labels, train = open_split(builder, "train", numbers, shape, in_memory)
-    test_labels, test = open_split(builder, facts.test_split, numbers, shape, in_memory)
-    readers = {"train": train, "test": test}
+    train = _open(builder, "train", numbers, shape, resident)
+    test = _open(builder, facts.test_split, numbers, shape, resident)
+    read = {"train": train.read, "test": test.read}
     return Source(
         name=name,
         class_names=classes,
-        train_labels=train_labels,
-        test_labels=test_labels,
+        train_labels=train.labels,
+        test_labels=test.labels,
         image_shape=shape,
         mean=facts.mean,
         std=facts.std,
-        read=lambda split, indices: readers[split](np.asarray(indices)),
-        in_memory=in_memory,
+        read=lambda split, indices: read[split](np.asarray(indices)),
+        resident=resident,
+        contents={"train": train.contents, "test": test.contents},
     )
 
 
@@ -137,13 +136,22 @@ def find_prepared(
         for folder in (root, root / ARRAY_RECORD_DIR):
             versions = sorted((folder / name).glob("*/dataset_info.json"), key=_version)
             for path in versions:
-                import tensorflow_datasets as tfds
-
-                builder = tfds.builder_from_directory(path.parent)
+                builder = _builder(path)
                 found[builder.info.file_format.value] = builder
         if found:
             return found
     return {}
+
+
+def _builder(path: pathlib.Path) -> Any:
+    """The tfds builder that a dataset_info.json describes."""
+    import tensorflow_datasets as tfds
+    from google.protobuf import json_format
+
+    try:
+        return tfds.builder_from_directory(path.parent)
+    except json_format.Error as error:
+        raise DataError(f"{path} is damaged ({error})") from error
 
 
 def read_classes(name: str) -> tuple[str, ...]:
@@ -161,53 +169,44 @@ def _renumber(names: list[str], classes: tuple[str, ...]) -> np.ndarray:
     """Numbers in `classes` of the numbers in `names`, -1 for what is left out."""
     missing = [name for name in classes if name not in names]
     if missing:
-        raise ValueError(f"the data set has no class {', '.join(missing[:5])}")
+        raise DataError(f"the data set has no class {', '.join(missing[:5])}")
     position = {name: i for i, name in enumerate(classes)}
     return np.array([position.get(name, -1) for name in names], np.int32)
 
 
-def _random_access(
-    builder, split: str, numbers: np.ndarray, shape, in_memory: bool
-) -> tuple[np.ndarray, Reader]:
-    """Labels, and a reader by index, of array_record files."""
-    source = records.random_access(builder, split)
+class _Split(NamedTuple):
+    labels: np.ndarray  # [n] int32
+    contents: np.ndarray  # [n, 32] uint8, sha256 of the image files
+    read: Callable[[np.ndarray], np.ndarray]  # indices [k] -> uint8 [k, H, W, C]
 
-    def decode(rows: np.ndarray, pixels: np.ndarray) -> None:
-        found = source.__getitems__([int(row) for row in rows])
-        for i, record in enumerate(found):
-            pixels[i] = images.decode(records.parse(record)[0], shape)
 
-    labels = numbers[records.labels(builder, split)]
+def _open(builder, split: str, numbers: np.ndarray, shape, resident: bool) -> _Split:
+    """The images of a split whose class has a number; pixels are decoded on request."""
+    table = records.table(builder, split)
+    labels = numbers[table["label"]]
     kept = np.flatnonzero(labels >= 0)
-    if not in_memory:
+    contents = table["content"][kept]
+    files = functools.cache(lambda: records.by_position(builder, split))
 
-        def read(indices: np.ndarray) -> np.ndarray:
-            pixels = np.empty((len(indices), *shape), np.uint8)
-            decode(kept[indices], pixels)
-            return pixels
+    def decode(indices: np.ndarray) -> np.ndarray:
+        pixels = np.empty((len(indices), *shape), np.uint8)
+        rows = kept[indices].tolist()
+        for i, record in enumerate(files().__getitems__(rows)):
+            where = f"{builder.data_path}: image {rows[i]} of {split}"
+            data, _ = records.parse(record)
+            if hashlib.sha256(data).digest() != contents[indices[i]].tobytes():
+                raise DataError(f"{where} has changed since the data were opened")
+            try:
+                pixels[i] = images.decode(data, shape)
+            except (OSError, SyntaxError) as error:  # what Pillow raises
+                raise DataError(f"{where} is damaged ({error})") from error
+        return pixels
 
-        return labels[kept], read
-    pixels = np.empty((len(kept), *shape), np.uint8)
+    if not resident:
+        return _Split(labels[kept], contents, decode)
+    store = Store(f"stretch-pillow{images.pillow_version()}", shape)
 
-    def fill(chunk: range) -> None:
-        part = slice(chunk.start, chunk.stop)
-        decode(kept[part], pixels[part])
+    def read(indices: np.ndarray) -> np.ndarray:
+        return store.read(contents[indices], lambda some: decode(indices[some]))
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(fill, records.chunks(len(kept))))
-    return labels[kept], lambda indices: pixels[indices]
-
-
-def _sequential(
-    builder, split: str, numbers: np.ndarray, shape, in_memory: bool
-) -> tuple[np.ndarray, Reader]:
-    """Labels, and a reader by index, of tfrecord files: all is in memory."""
-    del in_memory
-    labels, pixels = [], []
-    for record in records.sequential(builder, split):
-        data, label = records.parse(record)
-        if numbers[label] >= 0:
-            labels.append(numbers[label])
-            pixels.append(images.decode(data, shape))
-    pixels = np.stack(pixels)
-    return np.array(labels, np.int32), lambda indices: pixels[indices]
+    return _Split(labels[kept], contents, read)

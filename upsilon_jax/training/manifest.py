@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from upsilon_jax import native
+from upsilon_jax.data.digest import data_digest
 from upsilon_jax.data.splits import digest
-
-data_digest = lambda source: {}
 from upsilon_jax.training.setup import Run
 from upsilon_jax.workdir.files import versions
 from upsilon_jax.workdir.schema import FORMAT, Manifest

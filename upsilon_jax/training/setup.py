@@ -163,7 +163,7 @@ def _open_feed(
     config, source, splits, test_classes, mesh, programs, steps_per_call
 ) -> feed.Feed:
     """The images of a split on the devices, or on their way to them."""
-    if not source.in_memory:
+    if not source.resident:
         return feed.streamed(
             source,
             mesh,

@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
+from upsilon_jax.errors import DataError
+
 URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 ARCHIVE = "tiny-imagenet-200.zip"
 DOWNLOAD_BYTES = 248_100_043
@@ -67,7 +69,7 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
         with open(path, "rb") as file:
             md5 = hashlib.file_digest(file, "md5").hexdigest()
         if md5 != MD5:
-            raise ValueError(f"{path} is damaged: its md5 is {md5}, not {MD5}")
+            raise DataError(f"{path} is damaged: its md5 is {md5}, not {MD5}")
         return path
 
     def _generate_examples(self, path: pathlib.Path, files, wnids: list[str]):
