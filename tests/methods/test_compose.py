@@ -75,7 +75,7 @@ def test_a_plain_name_is_the_plain_method():
         ("fixmatch+", "may be rpl, sec, upsilon"),
         ("fixmatch+pl", "may be rpl, sec, upsilon"),
         ("fixmatch+rpl+sec", "may be rpl, sec, upsilon"),
-        ("fixmtch", "fixmtch.*not one of baseline, pl"),
+        ("fixmtch", "fixmtch.*did you mean fixmatch"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(name, words):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.methods.tiny import gradient, predict, quick_jit, setting, value
 from upsilon_jax.methods.orca import orca
-from upsilon_jax.types import Predictions
+from upsilon_jax.types import Head, Predictions
 
 C, OOD = 8, 3
 T = C + OOD
@@ -107,6 +107,6 @@ def test_the_margin_is_one_minus_the_confidence_capped(scale, want):
 
 def test_its_head_is_a_cosine_over_all_classes():
     head = orca(C, num_ood_classes=OOD).heads["logits"]
-    assert head == (T, "cosine", False)
+    assert head == Head(T, "cosine", bias=False)
     with pytest.raises(ValueError, match="num_ood_classes=-1"):
         orca(C, num_ood_classes=-1)

@@ -93,23 +93,28 @@ def _train(
     schedule = run.schedule
     if progress.step == 0 and schedule.refresh_due(0):
         progress.state, _ = refresh(run, progress.state, 0)
+    clock = time.monotonic()
     while progress.epoch < schedule.epochs:
-        clock = time.monotonic()
+        start = time.monotonic()
         train_epoch(run, progress, observer.steps)
         if progress.diverged_step is not None:
             observer.say(
                 f"diverged: the loss is not finite at step {progress.diverged_step}"
             )
             return
-        _finish_epoch(run, progress, observer, clock)
+        _finish_epoch(run, progress, observer, clock, start)
+        clock = time.monotonic()
         if schedule.save_due(progress.epoch):
             save()
 
 
 def _finish_epoch(
-    run: Run, progress: Progress, observer: Observer, clock: float
+    run: Run, progress: Progress, observer: Observer, clock: float, start: float
 ) -> None:
-    """Refresh if due, evaluate if due, and add an entry to the history."""
+    """Refresh if due, evaluate if due, and add an entry to the history.
+
+    `clock` is the time when the last entry was added, `start` that of the first step.
+    """
     schedule, state, epoch = run.schedule, progress.state, progress.epoch + 1
     trained = time.monotonic()
     imbalance, scores = None, (None, None)
@@ -132,7 +137,7 @@ def _finish_epoch(
         accuracy_live=scores[1],
         labels=labels,
         imbalance=imbalance,
-        train_seconds=trained - clock,
+        train_seconds=trained - start,
         refresh_seconds=refreshed - trained,
         evaluate_seconds=evaluated - refreshed,
         epoch_seconds=time.monotonic() - clock,
