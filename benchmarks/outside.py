@@ -1,9 +1,10 @@
 """How much of training is not train steps?  python -m benchmarks.outside.
 
-Ten epochs after pre-training of configs/cifar10.py, the Υ-Model with a WRN-10-2 on images
-of 16×16: the share of their time that goes to refreshes, evaluations, checkpoints and
-all else between the steps, start-up excluded. Evaluation is as in the middle of the
-config's 400 epochs, and, for comparison, after every epoch. Needs the real CIFAR-10
+Ten epochs after pre-training of configs/cifar10.py, the Υ-Model with a WRN-10-2 on
+images of 16×16: the share of their time that goes to refreshes, evaluations,
+checkpoints and all else between the steps, start-up excluded. Evaluation is as in the
+middle of the config's 400 epochs, and, for comparison, after every epoch. Needs the
+real CIFAR-10
 (`python -m upsilon_jax.data cifar10`); ten minutes on two CPU cores.
 """
 
@@ -27,7 +28,7 @@ SETTINGS = {"as in 400 epochs": 8, "after every epoch": 1}  # train.eval_epochs
 
 
 def config_of(eval_epochs: int, **data) -> ml_collections.ConfigDict:
-    """An epoch of pre-training, so that the network is worth its labels, and ten more."""
+    """One epoch of pre-training, and ten more."""
     config = load_config("cifar10", "upsilon")
     config.data.update(image_size=16, **data)
     config.model.update(depth=10, width=2, bn_decay=0.95)
@@ -51,12 +52,11 @@ def measure(config: ml_collections.ConfigDict) -> dict[str, float]:
     entries = result.history[2:]
     total = sum(entry.epoch_seconds for entry in entries)
     share = lambda value: sum(map(value, entries)) / total
-    found = {
+    return {
         "refresh": share(lambda entry: entry.refresh_seconds),
         "evaluation": share(lambda entry: entry.evaluate_seconds),
         "all outside": 1 - share(lambda entry: entry.train_seconds),
     }
-    return found
 
 
 def main() -> None:

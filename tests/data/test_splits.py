@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from upsilon_jax.data.classes import choose_classes, resolve_classes
+from upsilon_jax.data.classes import resolve_classes
 from upsilon_jax.data.splits import (
     all_test,
     apportion,
@@ -296,8 +296,9 @@ def test_without_a_number_all_that_the_ratio_allows(mismatch, expected):
 
 
 def test_random_classes_are_a_function_of_the_seed():
-    chosen = [choose_classes(CIFAR10, 6, 4, seed) for seed in range(50)]
-    assert chosen[3] == choose_classes(CIFAR10, 6, 4, 3)
+    choose = lambda seed: resolve_classes(CIFAR10, "random:6", "random:4", seed)
+    chosen = [choose(seed) for seed in range(50)]
+    assert chosen[3] == choose(3)
     assert len(set(chosen)) > 40  # of 210 possible
     for id_classes, ood_classes in chosen:
         assert sorted(id_classes + ood_classes) == sorted(CIFAR10)

@@ -13,12 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-import tqdm
 
 from upsilon_jax.data import cache, images, photos
 from upsilon_jax.data.directories import printable
 from upsilon_jax.data.photos import BadImage
-from upsilon_jax.data.store import Store, digest_rows
+from upsilon_jax.data.store import Store, digest_rows, progress_bar
 from upsilon_jax.errors import DataError
 
 FIT = "crop"  # photos keep their proportions
@@ -62,12 +61,7 @@ class Album:
         facts, known = self._facts.find(keys)
         reasons: dict[int, BadImage] = {}
         missing = np.flatnonzero(~known).tolist()
-        bar = tqdm.tqdm(
-            desc="reading images",
-            total=len(missing),
-            disable=None,  # only on a terminal
-            leave=False,
-        )
+        bar = progress_bar("reading images", len(missing))
         with bar, ThreadPoolExecutor(os.cpu_count()) as pool:
             for start in range(0, len(missing), _BLOCK):
                 block = missing[start : start + _BLOCK]

@@ -8,13 +8,6 @@ from upsilon_jax.data.samplers import permutation
 from upsilon_jax.errors import ConfigError, nearest
 
 
-def choose_classes(
-    class_names: Sequence[str], num_id: int, num_ood: int, seed: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A random choice of ID and OOD classes (appendix C.2), each in label order."""
-    return resolve_classes(class_names, f"random:{num_id}", f"random:{num_ood}", seed)
-
-
 def resolve_classes(
     class_names: Sequence[str],
     id_classes: str | Sequence[str],
@@ -58,14 +51,14 @@ def _resolve(field, spec, class_names, shuffled, taken) -> tuple[str, ...]:
         if spec.startswith("random:"):
             return _random(field, spec, class_names, shuffled, taken)
         spec = [spec] if spec else []
-    names = tuple(_one(field, str(name), class_names) for name in spec)
+    names = tuple(_class_named(field, str(name), class_names) for name in spec)
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ConfigError(f"{field}: {', '.join(doubled)} given more than once")
     return names
 
 
-def _one(field: str, name: str, class_names: Sequence[str]) -> str:
+def _class_named(field: str, name: str, class_names: Sequence[str]) -> str:
     """A name wins over a number: the classes of SVHN are called "0" .. "9"."""
     if name in class_names:
         return name

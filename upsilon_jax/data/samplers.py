@@ -73,16 +73,26 @@ def labeled_indices(
 
 
 def unlabeled_indices(
-    population: np.ndarray, batch: int, epoch: int, steps_per_epoch: int, seed: int
+    members: np.ndarray, batch: int, epoch: int, steps_per_epoch: int, seed: int
 ) -> np.ndarray:
-    """The unlabeled draws of one epoch: [steps_per_epoch, batch] out of `population`.
+    """The unlabeled images of one epoch, drawn from `members`.
 
-    Every element comes once before any comes twice, so all come if they fit.
+    Every member comes once before any comes twice, so all come if they fit.
+
+    Args:
+      members: [p] positions in D_u.
+      batch: images of a step.
+      epoch: number of the epoch, from 0.
+      steps_per_epoch: steps to draw for.
+      seed: the run's seed.
+
+    Returns:
+      [steps_per_epoch, batch] int64.
     """
     count = steps_per_epoch * batch
     stream = f"unlabeled/{epoch}"
-    drawn = permuted(len(population), 0, count, seed=seed, stream=stream)
-    return np.asarray(population)[drawn].reshape(steps_per_epoch, batch)
+    drawn = permuted(len(members), 0, count, seed=seed, stream=stream)
+    return np.asarray(members)[drawn].reshape(steps_per_epoch, batch)
 
 
 def draw_epoch(

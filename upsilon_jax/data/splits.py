@@ -35,15 +35,15 @@ def make_splits(
 ) -> Splits:
     """Draws the benchmark: D_l, and D_u with a share `mismatch` of OOD images (§5).
 
-    D_u is balanced over the classes of either kind, with exact totals; a class that is
-    too small gives all it has and the others fill up (SVHN at 100 %).
+    D_u has exact totals and as many images of every class of a kind; a class that is
+    too small gives all it has and the others give more (SVHN at 100 %).
 
     Args:
       train_labels: [n] numbers of `class_names`, negative where unknown.
       test_labels: [t].
       class_names: the data set's classes.
-      id_classes: as `resolve_classes` takes them; label order is the order given.
-      ood_classes: likewise, not overlapping.
+      id_classes: as `resolve_classes` takes them; their order is that of the labels.
+      ood_classes: likewise, none of the ID classes.
       labels_per_class: labeled images of every ID class.
       num_unlabeled: |D_u|; None or 0 for as many as there are at this ratio.
       mismatch: share of D_u from OOD classes, 0..1.
@@ -56,40 +56,19 @@ def make_splits(
     Raises:
       ConfigError: asks for what the data set has not; names field, value and supply.
     """
-    _check(
-        labels_per_class, num_unlabeled or 0, mismatch, valid_per_class, ood_imbalance
-    )
-    id_classes, ood_classes = resolve_classes(
-        class_names, id_classes, ood_classes, seed
-    )
-    names = list(class_names)
+    num_unlabeled, names = num_unlabeled or 0, list(class_names)
+    _check(labels_per_class, num_unlabeled, mismatch, valid_per_class, ood_imbalance)
+    id_classes, ood_classes = resolve_classes(names, id_classes, ood_classes, seed)
     orders = {
         name: _class_order(train_labels, names.index(name), seed)
         for name in (*id_classes, *ood_classes)
     }
-    for name in id_classes:
-        if labels_per_class > len(orders[name]):
-            raise ConfigError(
-                f"data.labels_per_class={labels_per_class}: class {name} has only "
-                f"{len(orders[name]):,} train images"
-            )
+    _check_supply(labels_per_class, {name: orders[name] for name in id_classes})
     id_room = np.array([len(orders[c]) - labels_per_class for c in id_classes])
     ood_room = np.array([len(orders[c]) for c in ood_classes], dtype=np.int64)
-
-    num_unlabeled = num_unlabeled or _most(id_room.sum(), ood_room.sum(), mismatch)
-    num_ood = _round(num_unlabeled * mismatch)
-    if ood_imbalance > 1 and num_ood:
-        tail = _long_tail(ood_room, ood_imbalance)
-        if num_ood > tail.sum():
-            num_unlabeled = int(tail.sum() / mismatch)
-            num_ood, ood_counts = int(tail.sum()), tail
-        else:
-            weights = _tail_weights(len(ood_room), ood_imbalance)
-            ood_counts = apportion(num_ood, ood_room, weights)
-    else:
-        ood_counts = _shares(num_ood, ood_room, num_unlabeled, mismatch, "OOD")
-    id_counts = _shares(num_unlabeled - num_ood, id_room, num_unlabeled, mismatch, "ID")
-
+    id_counts, ood_counts = _unlabeled_counts(
+        id_room, ood_room, num_unlabeled, mismatch, ood_imbalance
+    )
     labeled, unlabeled, valid = [], [], []
     for name, count in zip(id_classes, id_counts, strict=True):
         end = labels_per_class + count
@@ -98,16 +77,10 @@ def make_splits(
         valid.append(orders[name][end : end + valid_per_class])
     for name, count in zip(ood_classes, ood_counts, strict=True):
         unlabeled.append(orders[name][:count])
-    test_ids = [names.index(name) for name in id_classes]
-    return Splits(
-        labeled=_shuffled(labeled, seed, "split/labeled"),
-        unlabeled=_shuffled(unlabeled, seed, "split/unlabeled"),
-        valid=_shuffled(valid, seed, "split/valid"),
-        test=np.flatnonzero(np.isin(test_labels, test_ids)),
-        classes=(*id_classes, *ood_classes),
-        num_classes=len(id_classes),
-        seed=seed,
-    )
+    numbers = [names.index(name) for name in id_classes]
+    test = np.flatnonzero(np.isin(test_labels, numbers))
+    classes = (*id_classes, *ood_classes)
+    return _joined(labeled, unlabeled, valid, test, classes, len(id_classes), seed)
 
 
 def make_own_splits(
@@ -145,15 +118,33 @@ def make_own_splits(
         end = labels_per_class or len(order)
         labeled.append(order[:end])
         valid.append(order[end : end + valid_per_class])
-    return Splits(
-        labeled=_shuffled(labeled, seed, "split/labeled"),
-        unlabeled=_shuffled([unknown[:num_unlabeled]], seed, "split/unlabeled"),
-        valid=_shuffled(valid, seed, "split/valid"),
-        test=np.arange(len(test_labels)),
-        classes=tuple(class_names),
-        num_classes=len(class_names),
-        seed=seed,
-    )
+    unlabeled, test = [unknown[:num_unlabeled]], np.arange(len(test_labels))
+    classes = tuple(class_names)
+    return _joined(labeled, unlabeled, valid, test, classes, len(classes), seed)
+
+
+def _unlabeled_counts(
+    id_room: np.ndarray,
+    ood_room: np.ndarray,
+    num_unlabeled: int,
+    mismatch: float,
+    ood_imbalance: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images of D_u from every ID class and from every OOD class, at most `room`."""
+    num_unlabeled = num_unlabeled or _most(id_room.sum(), ood_room.sum(), mismatch)
+    num_ood = _round(num_unlabeled * mismatch)
+    if ood_imbalance > 1 and num_ood:
+        tail = _long_tail(ood_room, ood_imbalance)
+        if num_ood > tail.sum():
+            num_unlabeled = int(tail.sum() / mismatch)
+            num_ood, ood_counts = int(tail.sum()), tail
+        else:
+            weights = _tail_weights(len(ood_room), ood_imbalance)
+            ood_counts = apportion(num_ood, ood_room, weights)
+    else:
+        ood_counts = _shares(num_ood, ood_room, num_unlabeled, mismatch, "OOD")
+    id_counts = _shares(num_unlabeled - num_ood, id_room, num_unlabeled, mismatch, "ID")
+    return id_counts, ood_counts
 
 
 def apportion(
@@ -166,20 +157,20 @@ def apportion(
     """
     weights = np.ones(len(room)) if weights is None else weights
     counts = np.zeros(len(room), np.int64)
-    open_ = np.ones(len(room), bool)
+    unfilled = np.ones(len(room), bool)
     while True:
-        left = total - counts[~open_].sum()
-        if not open_.any():
+        left = total - counts[~unfilled].sum()
+        if not unfilled.any():
             return counts
-        exact = left * weights[open_] / weights[open_].sum()
+        exact = left * weights[unfilled] / weights[unfilled].sum()
         shares = np.floor(exact + 1e-9).astype(np.int64)  # 9.999... is 10
         missing = left - shares.sum()
         shares[np.argsort(shares - exact, kind="stable")[:missing]] += 1
-        counts[open_] = shares
-        full = open_ & (counts > room)
+        counts[unfilled] = shares
+        full = unfilled & (counts > room)
         if not full.any():
             return counts
-        counts[full], open_[full] = room[full], False
+        counts[full], unfilled[full] = room[full], False
 
 
 def relabel(
@@ -227,9 +218,31 @@ def _check(labels_per_class, num_unlabeled, mismatch, valid_per_class, ood_imbal
         raise ConfigError(f"data.ood_imbalance={ood_imbalance}: must be ≥ 1")
 
 
+def _check_supply(labels_per_class: int, orders: dict[str, np.ndarray]) -> None:
+    for name, order in orders.items():
+        if labels_per_class > len(order):
+            raise ConfigError(
+                f"data.labels_per_class={labels_per_class}: class {name} has only "
+                f"{len(order):,} train images"
+            )
+
+
 def _class_order(labels: np.ndarray, number: int, seed: int) -> np.ndarray:
     members = np.flatnonzero(np.asarray(labels) == number)
     return members[permutation(len(members), seed=seed, stream=f"class/{number}")]
+
+
+def _joined(labeled, unlabeled, valid, test, classes, num_classes, seed) -> Splits:
+    """The split of the parts that each class gives."""
+    return Splits(
+        labeled=_shuffled(labeled, seed, "split/labeled"),
+        unlabeled=_shuffled(unlabeled, seed, "split/unlabeled"),
+        valid=_shuffled(valid, seed, "split/valid"),
+        test=test,
+        classes=classes,
+        num_classes=num_classes,
+        seed=seed,
+    )
 
 
 def _shuffled(parts: list[np.ndarray], seed: int, stream: str) -> np.ndarray:

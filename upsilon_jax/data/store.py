@@ -17,11 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+import tqdm
 
 from upsilon_jax.data import cache
 
 _ROWS_PER_FILE = 1024  # what is lost if the process is killed, at most
-_ROWS_PER_TASK = 64  # decoded by a thread at a time
+_ROWS_PER_TASK = 256  # decoded by a thread at a time: records are read in bulk
 
 _INDEX = np.dtype([("key", "<i8"), ("check", "<u4")])
 
@@ -113,10 +114,12 @@ class Store:
         """
         rows, found = self.find(digests)
         missing = np.flatnonzero(~found)
-        for start in range(0, len(missing), _ROWS_PER_FILE):
-            block = missing[start : start + _ROWS_PER_FILE]
-            rows[block] = in_threads(make, block)
-            self.add(digests[block], rows[block])
+        with progress_bar("decoding images", len(missing)) as bar:
+            for start in range(0, len(missing), _ROWS_PER_FILE):
+                block = missing[start : start + _ROWS_PER_FILE]
+                rows[block] = in_threads(make, block)
+                self.add(digests[block], rows[block])
+                bar.update(len(block))
         return rows
 
     def _copy(self, segment, positions, rows, wanted) -> np.ndarray:
@@ -190,6 +193,11 @@ def in_threads(
         return make(positions)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return np.concatenate(list(pool.map(make, tasks)))
+
+
+def progress_bar(text: str, total: int) -> tqdm.tqdm:
+    """A bar that is seen on a terminal only, and gone when it is done."""
+    return tqdm.tqdm(desc=text, total=total, disable=None, leave=False)
 
 
 def digest_rows(digests: Iterable[bytes]) -> np.ndarray:

@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     train_seconds: Annotated[float, "in the train steps"] = 0.0
     refresh_seconds: Annotated[float, "in the refresh"] = 0.0
     evaluate_seconds: Annotated[float, "in the evaluation"] = 0.0
-    epoch_seconds: Annotated[float, "since the last entry, its checkpoint included"] = 0.0
+    epoch_seconds: Annotated[float, "since the last entry, with its checkpoint"] = 0.0
 
 
 class Result(NamedTuple):
