@@ -76,6 +76,8 @@ def train_run(
                 observer.say("the same command goes on from the newest checkpoint")
                 raise
         if chief:
+            # Once more: only now is it known for sure whether C++ code ran.
+            files.write_json(workdir / files.MANIFEST, make_manifest(run))
             save_curves(result, workdir / files.CURVES)
             files.write_json(workdir / files.RESULT, result)
     return schema.parse(Result, schema.plain(result), str(workdir))
