@@ -47,7 +47,7 @@ def train_epoch(run: Run, progress: Progress, report: Report) -> None:
             for batch, count in batches:
                 interrupts.check()
                 state, metrics = program(progress.state, batch, np.int32(count), key)
-                # `Progress.is_whole` is false until the last of these three.
+                # `Progress.can_be_saved` is false until the last of these three.
                 progress.state = state
                 pending.append((metrics, count))
                 progress.step += count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import ml_collections
@@ -70,7 +70,7 @@ def train_run(
                 _train(run, progress, observer, save)
                 result = _result(run, progress)
             except KeyboardInterrupt:
-                if progress.step and progress.is_whole():
+                if progress.can_be_saved():
                     save()
                     observer.say(f"saved at step {progress.step}")
                 observer.say("the same command goes on from the newest checkpoint")
@@ -176,19 +176,16 @@ def _result(run: Run, progress: Progress) -> Result:
     """The contents of `result.json`."""
     state, diverged = progress.state, progress.diverged_step is not None
     last = progress.history[-run.config.train.report_epochs :]
-    mean = lambda values: float(np.mean(values)) if values else None
-    measured = {"confusion": None, "auroc": None, "imbalance": None}
+    not_measured = {"confusion": None, "auroc": None, "imbalance": None}
     return Result(
         format=schema.FORMAT,
         status=schema.DIVERGED if diverged else schema.FINISHED,
         seed=run.config.seed,
         config=run.config.to_dict(),
         classes=list(run.splits.classes),
-        accuracy=mean([e.accuracy for e in last if e.accuracy is not None]),
-        accuracy_live=mean(
-            [e.accuracy_live for e in last if e.accuracy_live is not None]
-        ),
-        **(measured if diverged else final_measures(run, state.ema)),
+        accuracy=_mean([entry.accuracy for entry in last]),
+        accuracy_live=_mean([entry.accuracy_live for entry in last]),
+        **(not_measured if diverged else final_measures(run, state.ema)),
         diverged_step=progress.diverged_step,
         resumed_from=progress.resumed_from,
         split_digest=digest(run.splits),
@@ -197,3 +194,9 @@ def _result(run: Run, progress: Progress) -> Result:
         versions=files.versions(),
         history=progress.history,
     )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Of those that were measured; None if none was, before an early divergence."""
+    measured = [value for value in values if value is not None]
+    return float(np.mean(measured)) if measured else None

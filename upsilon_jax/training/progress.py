@@ -38,11 +38,14 @@ class Progress:
         """
         return self.step + len(self.history)
 
-    def is_whole(self) -> bool:
-        """Whether it can be saved; Ctrl-C may come in the middle of a step.
+    def can_be_saved(self) -> bool:
+        """Whether a run could go on from here.
 
-        A step takes the arrays of the state away before it gives new ones back.
+        Ctrl-C may come in the middle of a step, which takes the arrays of the state
+        away before it gives new ones back.
         """
+        if not self.step or self.diverged_step is not None:
+            return False
         arrays = jax.tree.leaves(self.state)
         if any(isinstance(x, jax.Array) and x.is_deleted() for x in arrays):
             return False

@@ -1,0 +1,59 @@
+"""Signals wait for training while it listens, and act as usual otherwise."""
+
+import signal
+
+import pytest
+
+from upsilon_jax.runtime import interrupts
+from upsilon_jax.runtime.interrupts import Interrupted
+
+
+@pytest.fixture
+def installed():
+    """Our handlers, and SIGTERM harmless beneath them."""
+    seen = []
+    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, lambda signum, frame: seen.append(signum))
+    interrupts.install()
+    yield seen
+    interrupts._Desk.previous.clear()
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+
+
+def test_the_first_signal_waits_for_a_look(installed):
+    with interrupts.listening():
+        interrupts.check()  # nothing has come
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Interrupted, match="stopped by SIGTERM") as error:
+            interrupts.check()
+        assert error.value.exit_code == 143
+        with pytest.raises(Interrupted):
+            interrupts.check_together()
+        assert not installed
+    with interrupts.listening():
+        interrupts.check()  # the request was for those who listened then
+
+
+def test_a_second_signal_acts_as_usual(installed):
+    with interrupts.listening():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        assert installed == [signal.SIGTERM]
+
+
+def test_where_nobody_listens_signals_act_as_usual(installed):
+    signal.raise_signal(signal.SIGTERM)
+    assert installed == [signal.SIGTERM]
+    with pytest.raises(KeyboardInterrupt) as error:
+        signal.raise_signal(signal.SIGINT)
+    assert not isinstance(error.value, Interrupted)
+
+
+def test_one_who_listens_may_be_asked_without_a_signal():
+    with interrupts.listening():
+        interrupts.request(signal.SIGINT)
+        with pytest.raises(Interrupted, match="SIGINT"):
+            interrupts.check()
