@@ -21,5 +21,5 @@ def call_alone(function: str, *args: Any) -> Any:
 
 
 def _call(function, args):
-    keep_freed()  # as `upsilon_jax.train`; the peers gain by it as much as we do
+    keep_freed()  # as `runtime.setup`; the peers gain by it as much as we do
     return pkgutil.resolve_name(function)(*args)
