@@ -1,8 +1,8 @@
-"""A folder of the user's where slow results wait for the next start.
+"""Results that are slow to make, kept in the user's cache for the next start.
 
-Nothing depends on it: any file may be removed at any time and is made again when it is
-missed. A file gets its name only when it is complete, so nobody ever reads half of one,
-whichever process is killed or writes the same at the same time.
+Nothing depends on it: any file may be removed at any time, and is made again when it is
+needed. A file gets its name only when it is complete, so no process ever reads half of
+one, even if another is killed or writes the same file at the same time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write(path: pathlib.Path, fill: Callable[[BinaryIO], None], num_bytes: int) 
 
 
 def mark_used(path: os.PathLike) -> None:
-    """Puts a file at the end of the queue of those that have to go."""
+    """Notes that a file was used: the longest unused are removed first."""
     with contextlib.suppress(OSError):
         os.utime(path)
 

@@ -41,7 +41,7 @@ class Progress:
     def is_whole(self) -> bool:
         """Whether it can be saved; Ctrl-C may come in the middle of a step.
 
-        A step takes the arrays of the state away before it gives new ones back.
+        A step donates the arrays of the state before it returns new ones.
         """
         arrays = jax.tree.leaves(self.state)
         if any(isinstance(x, jax.Array) and x.is_deleted() for x in arrays):

@@ -42,7 +42,7 @@ class Shared:
         self._programs: dict[Hashable, Programs] = {}
 
     def source(self, config: ml_collections.ConfigDict) -> Source:
-        """The data of a config; all who ask have the same."""
+        """The data of the first config that asks; later ones must name the same."""
         with self._lock:
             self._source = self._source or open_source(config)
             return self._source

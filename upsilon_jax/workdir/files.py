@@ -43,7 +43,7 @@ def find_result(
 
 
 def write_skipped(path: pathlib.Path, skipped: Sequence[tuple[str, str]]) -> list[str]:
-    """Writes the files that were left out, one a line; returns lines to say of it."""
+    """Lists the files that were left out, one a line; returns what to tell the user."""
     if not skipped:
         return []
     path.write_text("".join(f"{file}\t{why}\n" for file, why in skipped), "utf-8")
