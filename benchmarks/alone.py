@@ -1,6 +1,6 @@
 """A row in a process of its own.
 
-What one row leaves in memory would slow down the next, and be too much at last.
+What one row leaves in memory would slow down the next, and in the end fill the machine.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ NUM_ITERS = 32
 TOLERANCE = 1e-4
 # Spread of the logits where every peer's plain float32 arithmetic still works.
 MILD = 1.0
-# A logit lower by so much: nobody's choice, at ε = 0.05 by a factor of e^-200.
+# So much lower a logit, no row prefers the cluster: at ε = 0.05 a factor of e^-200.
 RARE = 10.0
 BEYOND_CACHES = 2**26  # floats, 256 MiB
 

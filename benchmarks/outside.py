@@ -4,8 +4,7 @@ Ten epochs after pre-training of configs/cifar10.py, the Υ-Model with a WRN-10-
 images of 16×16: the share of their time that goes to refreshes, evaluations,
 checkpoints and all else between the steps, start-up excluded. Evaluation is as in the
 middle of the config's 400 epochs, and, for comparison, after every epoch. Needs the
-real CIFAR-10
-(`python -m upsilon_jax.data cifar10`); ten minutes on two CPU cores.
+real CIFAR-10 (`python -m upsilon_jax.data cifar10`); ten minutes on two CPU cores.
 """
 
 from __future__ import annotations

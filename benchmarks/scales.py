@@ -32,7 +32,7 @@ class Peaked(NamedTuple):
     rows: int
     clusters: int
     spread: float
-    rare: bool = False  # one cluster hardly anybody wants
+    rare: bool = False  # a cluster that hardly any row prefers
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""Handwritten digits, 6 ID / 4 OOD classes: the small sibling of SVHN (6/4).
+"""Handwritten digits, 6 ID / 4 OOD classes: a small stand-in for SVHN (6/4).
 
 scikit-learn carries the 1,797 images of 8×8 pixels, so nothing is downloaded:
 

@@ -13,7 +13,7 @@ from benchmarks.timing import Quartiles
 
 
 def ticking(step=1.0):
-    """A clock that is later by `step` whenever somebody looks at it."""
+    """A clock that advances by `step` at every look."""
     ticks = itertools.count(0, step)
     return lambda: next(ticks)
 

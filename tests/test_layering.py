@@ -1,29 +1,25 @@
-"""Who may import whom, and what `import upsilon_jax` may cost."""
+"""Who may import whom, its picture, and what `import upsilon_jax` may cost."""
 
-import ast
+import importlib.util
 import pathlib
 import subprocess
 import sys
 
 import pytest
 
-PACKAGE = pathlib.Path(__file__).parent.parent / "upsilon_jax"
+DOCS = pathlib.Path(__file__).parent.parent / "docs"
 
-# Each layer imports only lower ones, and itself. Parts of one layer do not meet.
-LAYERS = (
-    ("types", "errors"),
-    ("runtime",),
-    ("native",),
-    ("kernels", "data"),
-    ("models", "methods"),
-    ("config",),
-    ("workdir",),
-    ("report",),
-    ("inference",),
-    ("training",),
-    ("__init__", "commandline", "sweep", "__main__"),
-)
-HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
+
+def _load(path: pathlib.Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+graph = _load(DOCS / "import_graph.py")
+
+HEIGHT = {part: height for height, layer in enumerate(graph.LAYERS) for part in layer}
 FORBIDDEN = {
     "data": {"jax", "flax", "optax"},
     "report": {"jax", "flax", "optax", "tensorflow"},
@@ -33,48 +29,32 @@ FORBIDDEN = {
 }
 
 
-def imports(path: pathlib.Path) -> set[str]:
-    """Dotted names a file imports, those under `if TYPE_CHECKING` left out."""
-    names = set()
-    tree = ast.parse(path.read_text("utf-8"))
-    typing_only = [n for n in ast.walk(tree) if isinstance(n, ast.If)]
-    skipped = {
-        id(inner)
-        for block in typing_only
-        if isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
-        for inner in ast.walk(block)
-    }
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}: relative import"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-FILES = sorted(PACKAGE.rglob("*.py"))
-
-
-def part_of(path: pathlib.Path) -> str:
-    """The first part of a path in the package; every `__main__.py` is a command."""
-    relative = path.relative_to(PACKAGE).with_suffix("")
-    return "__main__" if relative.name == "__main__" else relative.parts[0]
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", graph.files(), ids=lambda path: str(path.relative_to(graph.PACKAGE))
+)
 def test_a_layer_imports_only_lower_ones(path):
-    part = part_of(path)
-    for name in imports(path):
-        top, _, rest = name.partition(".")
-        assert top not in FORBIDDEN.get(part, set()), f"{path} imports {name}"
-        if top == "upsilon_jax":
-            other = rest.split(".")[0]
-            lower = HEIGHT[other] < HEIGHT[part]
-            commands = HEIGHT[part] == len(LAYERS) - 1
-            assert lower or other == part or commands, f"{path} imports {name}"
+    part = graph.part_of(path)
+    outside = {name.split(".")[0] for name in graph.imports(path)}
+    assert not outside & FORBIDDEN.get(part, set())
+    too_high = {p for p in graph.own_imports(path) if HEIGHT[p] >= HEIGHT[part]}
+    assert not too_high
+
+
+def test_the_picture_shows_the_imports():
+    """If not: python docs/import_graph.py > docs/architecture.svg."""
+    drawn = graph.picture(graph.reduced(graph.import_graph()))
+    assert (DOCS / "architecture.svg").read_text("utf-8") == drawn
+
+
+def test_the_picture_leaves_out_what_others_imply():
+    edges = {"a": {"b", "c", "d"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"d"}}
+    assert graph.reduced(edges) == {
+        "a": {"b"},
+        "b": {"c"},
+        "c": {"d"},
+        "d": set(),
+        "e": {"d"},
+    }
 
 
 def test_importing_the_package_loads_no_training_library():

@@ -32,10 +32,10 @@ CONFIG = "CONFIG"  # the positional argument that stands for --config
 class Command(NamedTuple):
     """What a command may be told."""
 
-    name: str  # what stands before a complaint
-    about: str  # what stands above the flags in its help
+    name: str  # shown before an error message
+    about: str  # shown above the flags in its help
     flags: Mapping[str, tuple[Any, str]]  # name -> (default, whose type counts; help)
-    argument: str | None = None  # what it is told without a flag; `CONFIG` or another
+    argument: str | None = None  # its positional argument: `CONFIG`, or another name
     takes_config: bool = True
 
 

@@ -89,7 +89,7 @@ def mass_error(plan: jax.Array | np.ndarray) -> float:
     plan = np.asarray(plan)
     rows, columns = plan.shape
     sums = plan.sum(axis=1, dtype=np.float64) * rows
-    # Nothing is asked of single rows but that they are no nonsense.
+    # Columns are compared; rows only have to be about right.
     if not np.all(np.abs(sums - 1) < 1e-2):
         return float("nan")
     return float(np.abs(columns * plan.sum(axis=0, dtype=np.float64) - 1).max())

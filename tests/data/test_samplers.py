@@ -68,11 +68,11 @@ def test_labeled_batches_do_not_depend_on_where_one_starts():
 
 @pytest.mark.parametrize("size", [1, 3, 47, 48, 49, 100])
 def test_unlabeled_draws_repeat_only_when_exhausted(size):
-    population = np.arange(size) * 3 + 1
-    drawn = unlabeled_indices(population, 8, 2, 6, seed=0)
+    members = np.arange(size) * 3 + 1
+    drawn = unlabeled_indices(members, 8, 2, 6, seed=0)
     assert drawn.shape == (6, 8)
-    counts = np.bincount(drawn.reshape(-1), minlength=population[-1] + 1)[population]
-    assert counts.sum() == 48  # nothing from outside the population
+    counts = np.bincount(drawn.reshape(-1), minlength=members[-1] + 1)[members]
+    assert counts.sum() == 48  # nothing but members
     assert np.ptp(counts) <= 1
     assert (counts >= 1).all() == (size <= 48)
 

@@ -5,7 +5,6 @@ import pytest
 
 from upsilon_jax.data.classes import resolve_classes
 from upsilon_jax.data.splits import (
-    all_test,
     apportion,
     digest,
     make_splits,
@@ -230,7 +229,7 @@ def test_digest_is_stable_and_sees_everything():
         assert digest(splits._replace(**change)) != DIGEST
 
 
-def test_relabel_and_all_test():
+def test_relabel_numbers_id_classes_then_ood_classes():
     bench = cifar10()
     splits = bench.splits(0.5)
     labels = np.array([2, 7, 0, 9, -1])
@@ -238,10 +237,8 @@ def test_relabel_and_all_test():
         relabel(labels, CIFAR10, splits.classes), [0, 5, 6, 9, -1]
     )
     np.testing.assert_array_equal(relabel(labels, CIFAR10, ANIMALS), [0, 5, -1, -1, -1])
-    assert len(all_test(bench.test, CIFAR10, splits.classes)) == 10000
-    np.testing.assert_array_equal(
-        all_test(bench.test, CIFAR10, splits.classes[:6]), splits.test
-    )
+    known = relabel(bench.test, CIFAR10, splits.classes[:6]) >= 0
+    np.testing.assert_array_equal(np.flatnonzero(known), splits.test)
 
 
 @pytest.mark.parametrize(

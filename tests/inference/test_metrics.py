@@ -35,7 +35,9 @@ def test_confusion_has_a_row_for_every_true_class(rng):
     logits, label = rng.normal(size=(200, 6)), rng.integers(5, size=200)
     predicted = logits[:, :3].argmax(1)
     expected = confusion_matrix(label, predicted, labels=range(5))[:, :3]
-    np.testing.assert_array_equal(metrics.confusion(logits, label, 3), expected)
+    np.testing.assert_array_equal(metrics.confusion(logits, label, 3, 5), expected)
+    # a class without a test image has its row all the same
+    assert metrics.confusion(logits, label % 2, 3, 5).shape == (5, 3)
 
 
 def test_pseudo_labels_are_described_by_hand_counts():
@@ -64,4 +66,3 @@ def test_imbalance_is_measured_on_id_and_ood_images_apart():
     assert found.kl_id == 0 and found.ratio_id == 1
     assert found.kl_ood == pytest.approx(np.log(2), rel=1e-6)
     assert np.isinf(found.ratio_ood)
-    assert metrics.measure_imbalance(logits, np.full(4, -1), 2) is None

@@ -16,7 +16,7 @@ def installed():
     signal.signal(signal.SIGTERM, lambda signum, frame: seen.append(signum))
     interrupts.install()
     yield seen
-    interrupts._Desk.previous.clear()
+    interrupts._Signals.previous.clear()
     for signum, handler in before.items():
         signal.signal(signum, handler)
 
@@ -50,6 +50,10 @@ def test_where_nobody_listens_signals_act_as_usual(installed):
     with pytest.raises(KeyboardInterrupt) as error:
         signal.raise_signal(signal.SIGINT)
     assert not isinstance(error.value, Interrupted)
+    with interrupts.listening():  # the handler is still there
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted):
+            interrupts.check()
 
 
 def test_one_who_listens_may_be_asked_without_a_signal():

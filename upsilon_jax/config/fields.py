@@ -24,6 +24,7 @@ from upsilon_jax.config.rules import (
     one_of,
 )
 from upsilon_jax.data.source import OWN_FIELDS, SOURCES
+from upsilon_jax.data.streams import DEFAULT_PREFETCH_BYTES
 from upsilon_jax.kernels.confidence import RANGES, SCORES
 from upsilon_jax.kernels.explore import SOLVERS
 from upsilon_jax.kernels.views import VIEWS
@@ -104,7 +105,7 @@ FIELDS: Mapping[str, Field] = {
         "auto", one_of(RESIDENCY), "Whether images stay on the device or are streamed."
     ),
     "data.prefetch_bytes": Field(
-        256 * 2**20, at_least(1), "Of pixels read ahead when streamed."
+        DEFAULT_PREFETCH_BYTES, at_least(1), "Of pixels read ahead when streamed."
     ),
     "model.name": Field("wide_resnet", one_of(_models), "The network."),
     "model.depth": Field(28, _DEPTH, "Layers."),

@@ -117,7 +117,7 @@ def fill(config: ConfigDict, values: Mapping[str, Any]) -> ConfigDict:
 
 
 def choices(asked: ConfigDict, config: ConfigDict) -> tuple[str, ...]:
-    """A line with what `complete` has chosen, none if that is nothing."""
+    """One line with what `complete` has chosen; no line if nothing was left open."""
     before = flatten(asked)
     chosen = [f"{k}={v:g}" for k, v in flatten(config).items() if before[k] != v]
     if not chosen:

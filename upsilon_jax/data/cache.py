@@ -1,8 +1,8 @@
-"""A folder of the user's where slow results wait for the next start.
+"""Results that are slow to make, kept in the user's cache for the next start.
 
-Nothing depends on it: any file may be removed at any time and is made again when it is
-missed. A file gets its name only when it is complete, so nobody ever reads half of one,
-whichever process is killed or writes the same at the same time.
+Nothing depends on it: any file may be removed at any time, and is made again when it is
+needed. A file gets its name only when it is complete, so no process ever reads half of
+one, even if another is killed or writes the same file at the same time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from upsilon_jax.runtime.folders import user_cache
+
 SWITCH = "UPSILON_PIXEL_CACHE"  # set to "0", nothing is kept
 MAX_BYTES = 8 * 2**30  # of all files; beyond it those go that were unused the longest
 MIN_FREE_BYTES = 2**30  # left to others on the disk
@@ -33,9 +35,8 @@ def folder() -> pathlib.Path | None:
     """Where files are kept; None if nothing is to be kept."""
     if os.environ.get(SWITCH) == "0":
         return None
-    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    with contextlib.suppress(RuntimeError):  # there is no home
-        return home.expanduser() / "upsilon_jax" / "pixels"
+    with contextlib.suppress(OSError):  # there is no home
+        return user_cache("pixels")
     return None
 
 
@@ -58,7 +59,7 @@ def write(path: pathlib.Path, fill: Callable[[BinaryIO], None], num_bytes: int) 
 
 
 def mark_used(path: os.PathLike) -> None:
-    """Puts a file at the end of the queue of those that have to go."""
+    """Notes that a file was used: the longest unused are removed first."""
     with contextlib.suppress(OSError):
         os.utime(path)
 

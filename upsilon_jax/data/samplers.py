@@ -145,7 +145,8 @@ def draw_epoch(
 def in_calls(draws: Draws, size: int) -> Iterator[tuple[Draws, int]]:
     """The draws of `size` steps at a time, and how many of them count.
 
-    The last step again fills up the last ones. With `size` 1 the first axis is dropped.
+    The last call is filled up by repeating the last step. With `size` 1 the first axis
+    is dropped.
     """
     num_steps = len(draws.label)
     for start in range(0, num_steps, size):

@@ -188,13 +188,6 @@ def relabel(
     return table[np.where(labels < 0, len(class_names), labels)]
 
 
-def all_test(
-    test_labels: np.ndarray, class_names: Sequence[str], classes: Sequence[str]
-) -> np.ndarray:
-    """Test images of ID and OOD classes alike, for confusion matrices (Fig. 3 b)."""
-    return np.flatnonzero(relabel(test_labels, class_names, classes) >= 0)
-
-
 def digest(splits: Splits) -> str:
     """sha256 over the whole split, the same on every machine."""
     sha = hashlib.sha256()

@@ -82,7 +82,7 @@ def batches(
     num_threads: int = DEFAULT_NUM_THREADS,
     shard: tuple[int, int] = (0, 1),
 ) -> Prefetch:
-    """The pixels of every call in order: (draws, how many count, image, unlabeled).
+    """The pixels of every call in order: (draws, number of steps, image, unlabeled).
 
     Args:
       read: `Source.read`.

@@ -16,9 +16,11 @@ def accuracy(logits: np.ndarray, label: np.ndarray, num_classes: int) -> float:
     return float(np.mean(logits[:, :num_classes].argmax(axis=1) == label))
 
 
-def confusion(logits: np.ndarray, label: np.ndarray, num_classes: int) -> np.ndarray:
-    """[classes, C] counts: true class (OOD classes too) by predicted ID class."""
-    counts = np.zeros((int(label.max()) + 1, num_classes), np.int64)
+def confusion(
+    logits: np.ndarray, label: np.ndarray, num_classes: int, num_true: int
+) -> np.ndarray:
+    """[num_true, C] counts: true class (OOD classes too) by predicted ID class."""
+    counts = np.zeros((num_true, num_classes), np.int64)
     np.add.at(counts, (label, logits[:, :num_classes].argmax(axis=1)), 1)
     return counts
 
@@ -81,13 +83,14 @@ def measure_labels(
 
 def measure_imbalance(
     logits: np.ndarray, hidden: np.ndarray, num_classes: int
-) -> Imbalance | None:
+) -> Imbalance:
     """Imbalance (appendix C) of plain argmax labels on ID and on OOD images of D_u.
 
-    None where the true classes `hidden` [N] are not known.
+    Args:
+      logits: [N, T] of D_u.
+      hidden: [N] its true classes.
+      num_classes: C.
     """
-    if np.any(hidden < 0):
-        return None
     label = jnp.asarray(logits[:, :num_classes].argmax(axis=1))
     of = lambda where: map(float, imbalance(label, num_classes, jnp.asarray(where)))
     return Imbalance(*of(hidden < num_classes), *of(hidden >= num_classes))

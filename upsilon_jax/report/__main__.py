@@ -3,7 +3,6 @@
 import pathlib
 
 from upsilon_jax import commandline
-from upsilon_jax.errors import WorkdirError
 from upsilon_jax.report.tables import accuracy_table, read_results
 
 COMMAND = commandline.Command(
@@ -17,10 +16,7 @@ COMMAND = commandline.Command(
 
 def main(options: commandline.Options) -> None:
     """Prints Markdown."""
-    folder = pathlib.Path(options.argument)
-    results = read_results(folder)
-    if not results:
-        raise WorkdirError(f"{folder}: no result.json found")
+    results = read_results(pathlib.Path(options.argument))
     print(accuracy_table(results, options.flags.cost_of))
 
 

@@ -26,12 +26,12 @@ class Interrupted(KeyboardInterrupt):
         self.exit_code = 128 + signum  # what a shell reports for a killed process
 
 
-class _Desk:
-    """What has been asked of this process."""
+class _Signals:
+    """What has come to this process, and who waits for it."""
 
     listeners = 0
-    request: int | None = None  # the first signal since someone listens
-    previous: dict[int, object] = {}
+    request: int | None = None  # the first signal since `listening` was opened
+    previous: dict[int, object] = {}  # handlers from before `install`
 
 
 def install() -> None:
@@ -39,26 +39,26 @@ def install() -> None:
 
     Python lets only the main thread set handlers: elsewhere this does nothing.
     """
-    if threading.current_thread() is threading.main_thread() and not _Desk.previous:
+    if threading.current_thread() is threading.main_thread() and not _Signals.previous:
         for signum in _SIGNALS:
-            _Desk.previous[signum] = signal.signal(signum, _note)
+            _Signals.previous[signum] = signal.signal(signum, _note)
 
 
 @contextlib.contextmanager
 def listening() -> Iterator[None]:
-    """While open, somebody calls `check`."""
-    _Desk.listeners += 1
+    """While open, a signal waits: whoever opened this calls `check` now and then."""
+    _Signals.listeners += 1
     try:
         yield
     finally:
-        _Desk.listeners -= 1
-        if not _Desk.listeners:
-            _Desk.request = None
+        _Signals.listeners -= 1
+        if not _Signals.listeners:
+            _Signals.request = None
 
 
 def request(signum: int) -> None:
     """Asks whoever listens to stop, as the signal would."""
-    _Desk.request = signum
+    _Signals.request = signum
 
 
 def check() -> None:
@@ -66,8 +66,8 @@ def check() -> None:
 
     Of several processes none may stop alone: there, only `check_together` does it.
     """
-    if _Desk.request and jax.process_count() == 1:
-        raise Interrupted(_Desk.request)
+    if _Signals.request and jax.process_count() == 1:
+        raise Interrupted(_Signals.request)
 
 
 def check_together() -> None:
@@ -76,16 +76,18 @@ def check_together() -> None:
     They must all call it at the same point; it waits for the slowest.
     """
     if jax.process_count() > 1:
-        asked = multihost_utils.process_allgather(np.int32(_Desk.request or 0))
-        _Desk.request = int(asked.max()) or None
-    if _Desk.request:
-        raise Interrupted(_Desk.request)
+        asked = multihost_utils.process_allgather(np.int32(_Signals.request or 0))
+        _Signals.request = int(asked.max()) or None
+    if _Signals.request:
+        raise Interrupted(_Signals.request)
 
 
 def _note(signum, frame) -> None:
-    if _Desk.listeners and not _Desk.request:
-        _Desk.request = signum
+    if _Signals.listeners and not _Signals.request:
+        _Signals.request = signum
         return
-    signal.signal(signum, _Desk.previous[signum])
-    signal.raise_signal(signum)
-    signal.signal(signum, _note)  # not reached if that ended the process, or raised
+    signal.signal(signum, _Signals.previous[signum])
+    try:
+        signal.raise_signal(signum)
+    finally:
+        signal.signal(signum, _note)

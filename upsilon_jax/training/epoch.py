@@ -12,7 +12,7 @@ from upsilon_jax.runtime import interrupts
 from upsilon_jax.training.progress import Progress
 from upsilon_jax.training.setup import TRAIN_KEY, Run
 
-# Called with the step and the metrics of the last one, whenever they are looked at.
+# Called with the last step and its metrics whenever they are fetched.
 Report = Callable[[int, dict[str, float]], None]
 
 
@@ -79,7 +79,7 @@ def _draw(run: Run, progress: Progress) -> Draws:
 
 
 def _log(progress: Progress, pending: list[tuple[dict, int]], report: Report) -> None:
-    """Adds up what the device has reported since the last time: the only wait."""
+    """Adds up the metrics since the last call: the only wait for the device."""
     fetched = jax.device_get(pending)
     pending.clear()
     steps = [

@@ -36,7 +36,8 @@ def make_manifest(run: Run) -> Manifest:
 
 
 def _foreign_below(run: Run) -> float | None:
-    """γ, if it is a bound on the ID confidence."""
+    """γ, where SEC uses it and it is a bound on the ID confidence."""
     method = run.config.method
     fields = method.get("upsilon", method)
-    return fields.get("ood_threshold") if fields.get("score") == "confidence" else None
+    used = fields.get("num_clusters") and fields.get("score") == "confidence"
+    return fields.get("ood_threshold") if used else None

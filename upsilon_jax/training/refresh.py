@@ -18,7 +18,9 @@ from upsilon_jax.workdir.schema import Imbalance
 _PREDICT_BATCHES = 4
 
 
-def refresh(run: Run, state: TrainState, epoch: int) -> tuple[TrainState, Imbalance]:
+def refresh(
+    run: Run, state: TrainState, epoch: int
+) -> tuple[TrainState, Imbalance | None]:
     """`method.refresh` on predictions of all of D_u (Algorithm 1, line 7).
 
     Args:
@@ -27,7 +29,8 @@ def refresh(run: Run, state: TrainState, epoch: int) -> tuple[TrainState, Imbala
       epoch: epochs that are finished.
 
     Returns:
-      The state with the method's part renewed, and how uneven plain labels were.
+      The state with the method's part renewed, and how uneven plain labels were, where
+      the truth is known.
     """
     live = (state.params, state.stats)
     weights = state.ema if run.method.refresh_with == "ema" else live
@@ -41,9 +44,11 @@ def refresh(run: Run, state: TrainState, epoch: int) -> tuple[TrainState, Imbala
     key = jax.random.fold_in(jax.random.fold_in(run.key, REFRESH_KEY), epoch)
     outputs = Predictions(unlabeled, valid)
     method_state = run.programs.refresh(state, outputs, where, key)
+    state = state._replace(method=method_state)
+    if not run.truth_is_known:
+        return state, None
     logits = sharding.fetch(unlabeled["logits"])[:num_unlabeled]
-    found = metrics.measure_imbalance(logits, run.hidden, run.splits.num_classes)
-    return state._replace(method=method_state), found
+    return state, _imbalance(run, logits)
 
 
 def accuracy(run: Run, weights: tuple) -> float:
@@ -56,14 +61,21 @@ def accuracy(run: Run, weights: tuple) -> float:
 def final_measures(run: Run, weights: tuple) -> dict[str, Any]:
     """What is worth one pass over all test classes and over D_u: fields of a result."""
     test, num_classes = np.flatnonzero(run.test_classes >= 0), run.splits.num_classes
-    logits = _logits(run, weights, "test", test)
-    unlabeled = _logits(run, weights, "train", run.splits.unlabeled)
-    label = run.test_classes[test]
+    logits, label = _logits(run, weights, "test", test), run.test_classes[test]
+    confusion = metrics.confusion(logits, label, num_classes, len(run.splits.classes))
+    imbalance = None
+    if run.truth_is_known:
+        unlabeled = _logits(run, weights, "train", run.splits.unlabeled)
+        imbalance = _imbalance(run, unlabeled)
     return {
-        "confusion": metrics.confusion(logits, label, num_classes).tolist(),
+        "confusion": confusion.tolist(),
         "auroc": metrics.id_auroc(logits, label, num_classes),
-        "imbalance": metrics.measure_imbalance(unlabeled, run.hidden, num_classes),
+        "imbalance": imbalance,
     }
+
+
+def _imbalance(run: Run, logits: np.ndarray) -> Imbalance:
+    return metrics.measure_imbalance(logits, run.hidden, run.splits.num_classes)
 
 
 def _logits(run: Run, weights: tuple, split: str, indices: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pathlib
 import signal
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import ml_collections
@@ -80,7 +80,10 @@ def _train_seeds(config, workdir: pathlib.Path, override_config: bool) -> list[R
 def _wait(futures: list[Future]) -> list[Result]:
     """The results of threads; if one fails, or on Ctrl-C, all are stopped and saved."""
     try:
-        return [future.result() for future in futures]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()  # raises what it raised
     except BaseException:
         interrupts.request(signal.SIGINT)
         raise
+    return [future.result() for future in futures]

@@ -42,7 +42,7 @@ class Shared:
         self._programs: dict[Hashable, Programs] = {}
 
     def source(self, config: ml_collections.ConfigDict) -> Source:
-        """The data of a config; all who ask have the same."""
+        """The data of the first config that asks; later ones must name the same."""
         with self._lock:
             self._source = self._source or open_source(config)
             return self._source
@@ -78,6 +78,11 @@ class Run(NamedTuple):
         """[N] true classes of D_u: for diagnostics, and for the strategies only."""
         return self.train_classes[self.splits.unlabeled]
 
+    @property
+    def truth_is_known(self) -> bool:
+        """Whether `hidden` says the class of every image."""
+        return bool((self.hidden >= 0).all())
+
 
 def prepare(
     config: ml_collections.ConfigDict,
@@ -99,7 +104,7 @@ def prepare(
     num_ood = len(splits.classes) - splits.num_classes
     method = build_method(config, splits.num_classes, num_ood, len(splits.unlabeled))
     mesh = mesh or sharding.data_mesh()
-    _check(config, method, source, mesh)
+    _check(config, method, source, splits, mesh)
     schedule = make_schedule(config, method, len(splits.unlabeled))
     module = build_model(config, method, native=mesh.size == 1)
     optimizer = build_optimizer(config, schedule)
@@ -140,8 +145,10 @@ def prepare(
     )
 
 
-def _check(config, method: Method, source: Source, mesh: Mesh) -> None:
+def _check(config, method: Method, source: Source, splits: Splits, mesh: Mesh) -> None:
     """What can only be said once the data are open."""
+    if not len(splits.test):
+        raise ConfigError(f"{source.name} has no test image of an ID class")
     if method.reads_hidden_labels and source.has_unlabeled:
         raise ConfigError(
             f"method.name={config.method.name!r}: reads the true classes of the "

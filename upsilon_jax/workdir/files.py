@@ -17,7 +17,7 @@ from upsilon_jax.workdir.schema import Result, plain, read
 CONFIG, MANIFEST, RESULT = "config.json", "manifest.json", "result.json"
 CURVES, SKIPPED = "curves.png", "skipped.txt"
 
-_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "pillow")
 
 
 def find_result(
@@ -39,11 +39,13 @@ def find_result(
         )
     if changed or not (workdir / RESULT).exists():
         return None
-    return read(Result, workdir / RESULT)
+    result = read(Result, workdir / RESULT)
+    # One of an earlier config stays until the run that goes on with another has ended.
+    return None if differences(result.config, config) else result
 
 
 def write_skipped(path: pathlib.Path, skipped: Sequence[tuple[str, str]]) -> list[str]:
-    """Writes the files that were left out, one a line; returns lines to say of it."""
+    """Lists the files that were left out, one a line; returns what to tell the user."""
     if not skipped:
         return []
     path.write_text("".join(f"{file}\t{why}\n" for file, why in skipped), "utf-8")

@@ -49,7 +49,11 @@ class Labels(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An epoch of `history`. In the file the groups stand beside the other fields."""
+    """An epoch of `history`.
+
+    In the file the fields of `metrics`, `labels` and `imbalance` are not nested, and
+    those without a value are left out.
+    """
 
     epoch: Annotated[int, "its number, from 1"]
     step: Annotated[int, "optimizer steps taken at its end"]
@@ -64,7 +68,7 @@ class Entry(NamedTuple):
     train_seconds: Annotated[float, "in the train steps"] = 0.0
     refresh_seconds: Annotated[float, "in the refresh"] = 0.0
     evaluate_seconds: Annotated[float, "in the evaluation"] = 0.0
-    epoch_seconds: Annotated[float, "since the last entry, with its checkpoint"] = 0.0
+    epoch_seconds: Annotated[float, "since the last entry, with the checkpoint"] = 0.0
 
 
 class Result(NamedTuple):
@@ -133,7 +137,7 @@ class Manifest(NamedTuple):
     data_digest: Annotated[dict[str, str], "sha256 of names and contents of the data"]
 
 
-# Records that stand beside the fields of the one that holds them.
+# Records that are not nested: their fields stand next to those of their holder.
 _GROUPS = {Entry: {"labels": Labels, "imbalance": Imbalance}}
 
 

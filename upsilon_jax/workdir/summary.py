@@ -15,11 +15,11 @@ def summary(result: Mapping[str, Any], workdir: pathlib.Path) -> str:
     """A few lines on what `upsilon_jax.train` returned."""
     parsed = lambda one: parse(Result, one, str(workdir))
     if "seeds" in result:
-        return _of_seeds([parsed(one) for one in result["seeds"]], workdir)
-    return _of_one(parsed(result), workdir)
+        return _text_of_seeds([parsed(one) for one in result["seeds"]], workdir)
+    return _text_of_run(parsed(result), workdir)
 
 
-def _of_one(result: Result, workdir: pathlib.Path) -> str:
+def _text_of_run(result: Result, workdir: pathlib.Path) -> str:
     config, last = result.config, result.history[-1] if result.history else None
     epochs = min(config["train"]["report_epochs"], len(result.history))
     at = "" if result.diverged_step is None else f" at step {result.diverged_step}"
@@ -47,7 +47,7 @@ def _of_one(result: Result, workdir: pathlib.Path) -> str:
     return "\n".join(lines)
 
 
-def _of_seeds(results: Sequence[Result], workdir: pathlib.Path) -> str:
+def _text_of_seeds(results: Sequence[Result], workdir: pathlib.Path) -> str:
     config = results[0].config
     lines = [f"{config['method']['name']} on {config['data']['name']}, test accuracy"]
     for one in results:
