@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from tests.data.test_splits import CIFAR10, DIGITS, SVHN_TEST, SVHN_TRAIN, labels_of
+from tests.data.benchmarks import CIFAR10, DIGITS, SVHN_TEST, SVHN_TRAIN, labels_of
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule, validate
 from upsilon_jax.config.from_data import complete, draw_splits
