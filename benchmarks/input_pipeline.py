@@ -11,26 +11,38 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
+from ml_collections import ConfigDict
 
 from configs import cifar10
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule
 from upsilon_jax.config.from_data import draw_splits
 from upsilon_jax.data.samplers import draw_epoch
-from upsilon_jax.data.source import load_source
+from upsilon_jax.data.source import Source, load_source
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training import feed
-from upsilon_jax.training.programs import make_programs
+from upsilon_jax.training.programs import Programs, make_programs
 from upsilon_jax.training.setup import build_model, build_optimizer
 from upsilon_jax.training.step import Pixels, init_state
+from upsilon_jax.types import Splits, TrainState
 
 LIMIT = 1.10  # the step with its input may take this much of the step without
 # Half the paper's network and half its batch: the input has less time to hide in.
 DEPTH, BATCH_SIZE = 16, 64
 STEPS, ROUNDS = 4, 4  # the best of so many rounds of so many steps each
+
+
+class Trained(NamedTuple):
+    """A network in training: all that a step needs but its images."""
+
+    mesh: jax.sharding.Mesh
+    programs: Programs
+    state: TrainState
+    key: jax.Array
 
 
 def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
@@ -43,32 +55,12 @@ def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
     Raises:
       DataNotPrepared: CIFAR-10 is not on this disk.
     """
-    streamed = load_source("cifar10", resident=False)
+    source = load_source("cifar10", resident=False)
     config = cifar10.get_config()
     config.model.depth = DEPTH
     config.train.batch_size = BATCH_SIZE
-    splits = draw_splits(config, streamed)
-    num_classes = splits.num_classes
-    method = build_method(config, num_classes, 4, len(splits.unlabeled))
-    schedule = make_schedule(config, method, len(splits.unlabeled))
-    module, optimizer = build_model(config, method), build_optimizer(config, schedule)
-    mesh = sharding.data_mesh()
-    pixels = Pixels(streamed.mean, streamed.std, config.data.augmentation)
-    programs = make_programs(
-        method,
-        models.forward_of(module),
-        optimizer,
-        pixels,
-        mesh,
-        ema_decay=config.train.ema_decay,
-    )
-    params, stats = models.initialize(module, streamed.image_shape, config.seed)
-    key = sharding.replicate(jax.random.key(0), mesh)
-    state = init_state(
-        optimizer, params, stats, method.init(key, params, len(splits.unlabeled))
-    )
-    state = sharding.replicate(state, mesh)
-
+    splits = draw_splits(config, source)
+    mesh, programs, state, key = _start(config, source, splits)
     draws = draw_epoch(
         splits.labeled,
         np.zeros(len(splits.labeled), np.int32),
@@ -94,16 +86,12 @@ def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
         return epoch
 
     used = {"train": np.sort(np.concatenate([splits.labeled, splits.unlabeled]))}
+    ahead = config.data.prefetch_bytes
     feeds = {
         "resident": feed.resident(
-            streamed, used, mesh, programs.gather, steps_per_call=1
+            source, used, mesh, programs.gather, steps_per_call=1
         ),
-        "streamed": feed.streamed(
-            streamed,
-            mesh,
-            steps_per_call=1,
-            prefetch_bytes=config.data.prefetch_bytes,
-        ),
+        "streamed": feed.streamed(source, mesh, steps_per_call=1, prefetch_bytes=ahead),
     }
     with feeds["resident"].batches(draws) as batches:
         fixed = next(batches)
@@ -114,6 +102,29 @@ def measure(*, steps: int = STEPS, rounds: int = ROUNDS) -> dict[str, float]:
         **{name: seconds[name] / seconds["fixed"] for name in feeds},
         **{f"{name}_seconds": spent / steps for name, spent in seconds.items()},
     }
+
+
+def _start(config: ConfigDict, source: Source, splits: Splits) -> Trained:
+    """The Υ-Model before its first step."""
+    num_unlabeled = len(splits.unlabeled)
+    num_ood = len(splits.classes) - splits.num_classes
+    method = build_method(config, splits.num_classes, num_ood, num_unlabeled)
+    schedule = make_schedule(config, method, num_unlabeled)
+    module, optimizer = build_model(config, method), build_optimizer(config, schedule)
+    mesh = sharding.data_mesh()
+    programs = make_programs(
+        method,
+        models.forward_of(module),
+        optimizer,
+        Pixels(source.mean, source.std, config.data.augmentation),
+        mesh,
+        ema_decay=config.train.ema_decay,
+    )
+    params, stats = models.initialize(module, source.image_shape, config.seed)
+    key = sharding.replicate(jax.random.key(0), mesh)
+    method_state = method.init(key, params, num_unlabeled)
+    state = init_state(optimizer, params, stats, method_state)
+    return Trained(mesh, programs, sharding.replicate(state, mesh), key)
 
 
 def _best_of_turns(

@@ -1,4 +1,15 @@
-"""Class-mismatched semi-supervised learning in JAX: the Υ-Model and its rivals."""
+"""Class-mismatched semi-supervised learning in JAX: the Υ-Model and its rivals.
+
+The pseudo-labels of the Υ-Model on logits over two classes and two clusters:
+
+>>> import numpy as np
+>>> logits = np.array([[9, 0, 0, 0], [8, 0, 0, 0], [0, 7, 0, 0], [0, 0, 4, 1],
+...                    [0, 0, 4, 3]])
+>>> print(rebalance(logits, num_classes=2).label)  # RPL: as many of every class
+[ 0 -1  1 -1 -1]
+>>> print(explore(logits, num_classes=2).label)  # SEC: clusters of equal size
+[-1 -1 -1  2  3]
+"""
 
 from upsilon_jax.kernels import (
     balance,

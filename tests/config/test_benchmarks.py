@@ -7,13 +7,13 @@ traced with shapes.
 import functools
 import importlib
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from tests.data.test_splits import CIFAR10, DIGITS, SVHN_TEST, SVHN_TRAIN, labels_of
+from tests.data.benchmarks import CIFAR10, DIGITS, SVHN_TEST, SVHN_TRAIN, labels_of
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule, validate
 from upsilon_jax.config.from_data import complete, draw_splits
@@ -118,8 +118,66 @@ def test_a_benchmark_has_the_papers_sizes(name):
     assert found == EXPECTED[name]
 
 
-def trace(name, method_name, depth=None, steps=("supervised", "semi-supervised")):
-    """Traces the programs of a run with shapes: what would fail, fails here."""
+def shape(rows, *rest, dtype=jnp.uint8):
+    return jax.ShapeDtypeStruct((rows, *rest), dtype)
+
+
+def shapes_and_dtypes(tree):
+    return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+
+
+KEY = jax.eval_shape(lambda: jax.random.key(0))
+
+
+class Traced(NamedTuple):
+    """A run made of shapes: what would fail in it, fails here."""
+
+    config: Any
+    image_shape: tuple
+    method: Any
+    forward: Any
+    optimizer: Any
+    pixels: Pixels
+    state: Any
+
+    def images(self, rows):
+        return shape(rows, *self.image_shape)
+
+    def train(self, kind):
+        supervised, size = kind == "supervised", self.config.train.batch_size
+        unlabeled = 0 if supervised else size
+        numbers = [shape(rows, dtype=jnp.int32) for rows in (size, unlabeled)]
+        batch = RawBatch(
+            self.images(size), numbers[0], self.images(unlabeled), numbers[1]
+        )
+        step = make_train_step(
+            self.method,
+            self.forward,
+            self.optimizer,
+            self.pixels,
+            ema_decay=self.config.train.ema_decay,
+            supervised=supervised,
+        )
+        new, metrics = jax.eval_shape(step, self.state, batch, KEY)
+        # The next step takes what this one returns, without another trace.
+        assert shapes_and_dtypes(new) == shapes_and_dtypes(self.state)
+        assert metrics["loss"].shape == ()
+
+    def predict(self, rows):
+        predict = make_predict(self.forward, self.pixels)
+        weights = self.state.params, self.state.stats
+        return jax.eval_shape(predict, *weights, self.images(rows))
+
+    def refresh(self, outputs, rows):
+        valid = jax.tree.map(lambda x: shape(7, *x.shape[1:], dtype=x.dtype), outputs)
+        outputs, where = Predictions(outputs, valid), shape(rows, dtype=bool)
+        refresh = make_refresh(self.method)
+        new = jax.eval_shape(refresh, self.state, outputs, where, KEY)
+        old = self.state.method
+        assert jax.tree.map(jnp.shape, new) == jax.tree.map(jnp.shape, old)
+
+
+def start(name, method_name, depth):
     config, source, splits, num_classes = opened(name, method_name)
     num_unlabeled = len(splits.unlabeled)
     num_ood = len(splits.classes) - num_classes
@@ -128,63 +186,36 @@ def trace(name, method_name, depth=None, steps=("supervised", "semi-supervised")
     method = build_method(config, num_classes, num_ood, num_unlabeled)
     optimizer = build_optimizer(config, make_schedule(config, method, num_unlabeled))
     module = build_model(config, method)
-    forward = models.forward_of(module)
     augmentation = config.data.augmentation
     pixels = Pixels(source.mean, source.std, augmentation, config.data.flip)
-    shape = lambda rows, *rest, dtype=jnp.uint8: jax.ShapeDtypeStruct(
-        (rows, *rest), dtype
-    )
-    images = lambda rows: shape(rows, *source.image_shape)
-    numbers = lambda rows: shape(rows, dtype=jnp.int32)
-
     classes = relabel(source.train_labels, source.class_names, splits.classes)
     hidden = classes[splits.unlabeled] if method.reads_hidden_labels else None
 
-    def start(image):
+    def first_state(image):
         key = jax.random.key(0)
         variables = module.init(key, image, train=False)
-        method_state = method.init(key, variables["params"], num_unlabeled, hidden)
-        return init_state(
-            optimizer, variables["params"], variables["batch_stats"], method_state
-        )
+        params, stats = variables["params"], variables["batch_stats"]
+        method_state = method.init(key, params, num_unlabeled, hidden)
+        return init_state(optimizer, params, stats, method_state)
 
     one = shape(1, *source.image_shape, dtype=jnp.float32)
-    state = jax.eval_shape(start, one)
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    size = config.train.batch_size
+    state, forward = jax.eval_shape(first_state, one), models.forward_of(module)
+    image_shape = source.image_shape
+    return Traced(config, image_shape, method, forward, optimizer, pixels, state)
+
+
+def trace(name, method_name, depth=None, steps=("supervised", "semi-supervised")):
+    """Traces the programs of a run."""
+    _, _, splits, num_classes = opened(name, method_name)
+    run = start(name, method_name, depth)
     for kind in steps:
-        supervised = kind == "supervised"
-        rows = 0 if supervised else size
-        batch = RawBatch(images(size), numbers(size), images(rows), numbers(rows))
-        step = make_train_step(
-            method,
-            forward,
-            optimizer,
-            pixels,
-            ema_decay=config.train.ema_decay,
-            supervised=supervised,
-        )
-        new, metrics = jax.eval_shape(step, state, batch, key)
-        # the next step takes what this one returns, without another trace
-        assert jax.tree.map(lambda x: (x.shape, x.dtype), new) == jax.tree.map(
-            lambda x: (x.shape, x.dtype), state
-        )
-        assert metrics["loss"].shape == ()
-    predict = make_predict(forward, pixels)
-    rows = num_unlabeled + 3  # padded
-    outputs = jax.eval_shape(predict, state.params, state.stats, images(rows))
+        run.train(kind)
+    rows = len(splits.unlabeled) + 3  # padded
+    outputs = run.predict(rows)
     assert outputs["logits"].shape[0] == rows
     assert outputs["logits"].shape[1] >= num_classes
-    if method.refresh:
-        some = lambda x: shape(7, *x.shape[1:], dtype=x.dtype)
-        valid = jax.tree.map(some, outputs)
-        where = shape(rows, dtype=bool)
-        refreshed = jax.eval_shape(
-            make_refresh(method), state, Predictions(outputs, valid), where, key
-        )
-        assert jax.tree.map(jnp.shape, refreshed) == jax.tree.map(
-            jnp.shape, state.method
-        )
+    if run.method.refresh:
+        run.refresh(outputs, rows)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -1,4 +1,4 @@
-"""A small tfds data set: an archive of Tiny ImageNet's layout with three classes."""
+"""Small data sets on disk: Tiny ImageNet with three classes, and a folder of photos."""
 
 import hashlib
 import io
@@ -12,6 +12,7 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
+from tests.data.photo_folder import picture
 from upsilon_jax.data import cache, records, tfds_source
 from upsilon_jax.data.builders import tiny_imagenet
 
@@ -99,4 +100,20 @@ def as_tfrecord(prepared, tmp_path):
             frames = [struct.pack("<QI", len(r), 0) + r + bytes(4) for r in part]
             (folder / name).write_bytes(b"".join(frames))
     (folder / "dataset_info.json").write_text(json.dumps(info))
+    return tmp_path
+
+
+@pytest.fixture
+def dirs(tmp_path):
+    """Two classes of five images, four unlabeled ones, a test folder."""
+    for name, first in (("cat", 0), ("dog", 10)):
+        (tmp_path / "labeled" / name).mkdir(parents=True)
+        (tmp_path / "test" / name).mkdir(parents=True)
+        for i in range(5):
+            picture(first + i).save(tmp_path / "labeled" / name / f"{i}.png")
+        picture(first + 7).save(tmp_path / "test" / name / "t.png")
+    (tmp_path / "unlabeled" / "deep" / "er").mkdir(parents=True)
+    for i in range(4):
+        folder = tmp_path / "unlabeled" / ("deep/er" if i % 2 else "")
+        picture(20 + i).save(folder / f"{i}.png")
     return tmp_path

@@ -31,6 +31,18 @@ def test_cross_entropy_of_no_label_is_finite_and_that_of_class_zero():
     np.testing.assert_array_equal(got, losses.cross_entropy(z, np.zeros(3, int)))
 
 
+def test_a_confident_teacher_gives_its_best_id_class_to_the_other_view():
+    z = np.float32([[1, 2, 3], [3, 2, 1], [0, 0, 0]])
+    # The third output is no class: it can make a row unsure, but is never a label.
+    teacher = np.log(np.float32([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.3, 0.1, 0.6]]))
+    got, confident = losses.confident_cross_entropy(z, teacher, 2, threshold=0.45)
+    np.testing.assert_array_equal(confident, [1, 1, 0])
+    want = losses.cross_entropy(z, np.array([0, 1, 0])) * confident
+    np.testing.assert_array_equal(got, want)
+    slope = jax.grad(lambda q: losses.confident_cross_entropy(z, q, 2, 0.45)[0].sum())
+    assert not np.any(slope(teacher))
+
+
 def test_soft_cross_entropy_of_a_one_hot_target_is_the_cross_entropy():
     z, label = logits(6, 5), RNG.integers(0, 5, 6)
     soft = losses.soft_cross_entropy(z, np.eye(5, dtype=np.float32)[label])

@@ -31,16 +31,12 @@ def online_pseudo_labels(forward, state, batch, threshold):
     return quick_jit(jax.grad(loss))(state.params)
 
 
-def close(a, b):
-    assert_close(a, b)
-
-
 def test_with_one_view_and_no_threshold_it_is_online_pseudo_labeling():
     method = fixmatch(C, threshold=0.0)
     forward, state, batch = setting(method, num_classes=C)
     batch = batch._replace(views=jnp.stack([batch.views[0], batch.views[0]]))
     _, _, grads = gradient(method, forward, state, batch)
-    close(grads, online_pseudo_labels(forward, state, batch, -1.0))
+    assert_close(grads, online_pseudo_labels(forward, state, batch, -1.0))
 
 
 def test_a_threshold_above_one_leaves_the_baseline():
@@ -49,7 +45,7 @@ def test_a_threshold_above_one_leaves_the_baseline():
     _, aux, grads = gradient(method, forward, state, batch)
     assert aux.metrics["confident"] == 0 and aux.metrics["unlabeled_loss"] == 0
     _, _, want = gradient(baseline(C), forward, state, batch)
-    close(grads, want)
+    assert_close(grads, want)
 
 
 def test_labels_come_from_the_weak_view_and_the_mean_is_over_all_rows():

@@ -2,7 +2,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.methods.tiny import assert_close, gradient, predict, quick_jit, setting
+from tests.methods.tiny import (
+    assert_close,
+    gradient,
+    images_seen,
+    predict,
+    quick_jit,
+    setting,
+)
 from upsilon_jax.methods.baseline import baseline
 from upsilon_jax.methods.mixmatch import mixmatch
 
@@ -12,19 +19,7 @@ C = 5
 def mixture(method, step=0):
     """The mixed images, (loss, Aux), and the setting they came from."""
     forward, state, batch = setting(method, num_classes=C, step=step)
-
-    @quick_jit
-    def run(state, batch):
-        seen = []
-
-        def spy(params, stats, images, key, train):
-            seen.append(images)
-            return forward(params, stats, images, key, train)
-
-        result = method.loss(spy, state.params, state, batch, jax.random.key(0))
-        return seen[1], result
-
-    mixed, result = run(state, batch)
+    [mixed], result = images_seen(method, forward, state, batch, [1])
     return np.asarray(mixed), result, (forward, state, batch)
 
 

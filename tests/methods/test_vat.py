@@ -6,8 +6,8 @@ import pytest
 from tests.methods.tiny import (
     assert_close,
     gradient,
+    images_seen,
     predict,
-    quick_jit,
     setting,
     value,
 )
@@ -20,19 +20,8 @@ C = 5
 def perturbed(method, batch_norm=False):
     """(clean images, perturbed images, Aux) of one loss."""
     forward, state, batch = setting(method, num_classes=C, batch_norm=batch_norm)
-
-    @quick_jit
-    def run(state, batch):
-        seen = []
-
-        def spy(params, stats, images, key, train):
-            seen.append(images)
-            return forward(params, stats, images, key, train)
-
-        _, aux = method.loss(spy, state.params, state, batch, jax.random.key(0))
-        return seen[1], seen[-1], aux
-
-    return run(state, batch)
+    (clean, moved), (_, aux) = images_seen(method, forward, state, batch, (1, -1))
+    return clean, moved, aux
 
 
 def test_the_perturbation_has_the_radius_on_every_image():

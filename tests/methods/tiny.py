@@ -125,6 +125,23 @@ def gradient(method, forward, state, batch, seed=2):
     return loss, aux, grads
 
 
+def images_seen(method, forward, state, batch, passes):
+    """([images], (loss, Aux)) of one loss: what these forward passes were given."""
+
+    @quick_jit
+    def run(state, batch):
+        seen = []
+
+        def spy(params, stats, images, key, train):
+            seen.append(images)
+            return forward(params, stats, images, key, train)
+
+        result = method.loss(spy, state.params, state, batch, jax.random.key(0))
+        return [seen[number] for number in passes], result
+
+    return run(state, batch)
+
+
 @functools.partial(quick_jit, static_argnums=0)
 def predict(forward, state, images):
     """The outputs of a training pass over [M, ...] images."""

@@ -1,76 +1,30 @@
-"""Whole runs on the embedded digits, small enough to take a second or two each."""
+"""Whole runs: what they leave behind, and how they are interrupted and go on."""
 
 import dataclasses
 import json
 import math
 import shutil
-from typing import NamedTuple
 
-import jax
 import numpy as np
 import pytest
 
 import upsilon_jax
-from configs import digits
+from tests.training.tiny_run import (
+    STEPS_PER_EPOCH,
+    baseline,
+    interrupt_after,
+    tiny,
+    watch,
+    without_seconds,
+)
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.runtime import interrupts
 from upsilon_jax.runtime.interrupts import Interrupted
-from upsilon_jax.training import loop, setup
+from upsilon_jax.training import loop
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.workdir.checkpoint import Checkpoint
 from upsilon_jax.workdir.schema import Entry, Labels, Manifest, read
 
-STEPS_PER_EPOCH = 3
 pytestmark = pytest.mark.usefixtures("no_tensorboard")
-
-
-def tiny(method="upsilon", **changes):
-    """Six epochs of three steps; labels from epoch 2 on, low thresholds to get some."""
-    config = digits.get_config(method)
-    # without augmentation the steps compile in half the time
-    config.data.update(num_unlabeled=96, labels_per_class=5, augmentation="none")
-    config.model.update(depth=10, width=1, bn_decay=0.5)
-    config.train.update(
-        epochs=6, pretrain_epochs=2, batch_size=32, save_epochs=1, report_epochs=2
-    )
-    if "ood_threshold" in config.method:
-        config.method.update(threshold=0.35, ood_threshold=0.3)
-    config.update_from_flattened_dict(changes)
-    return config
-
-
-class Watched(NamedTuple):
-    """A whole run, and what its semi-supervised steps were given."""
-
-    result: dict
-    run: setup.Run
-    labels: list  # of P before each step
-    batches: list
-
-
-def watch(workdir, *, resident):
-    """Trains `tiny`, with images on the device or read batch by batch."""
-    runs, labels, batches = [], [], []
-
-    def open_source(config, original=setup.open_source):
-        return original(config)._replace(resident=resident)
-
-    def prepare(config, original=loop.prepare, **kwargs):
-        run = original(config, **kwargs)
-        runs.append(run)
-
-        def spy(state, batch, *rest):
-            labels.append(np.asarray(state.method.label))
-            batches.append(jax.device_get(batch))
-            return run.programs.semi_supervised(state, batch, *rest)
-
-        return run._replace(programs=run.programs._replace(semi_supervised=spy))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(setup, "open_source", open_source)
-        patch.setattr(loop, "prepare", prepare)
-        result = upsilon_jax.train(tiny(), workdir)
-    return Watched(result, runs[0], labels, batches)
 
 
 @pytest.fixture(scope="module")
@@ -88,23 +42,12 @@ def uninterrupted(resident):
     return resident.result
 
 
-def baseline(**changes):
-    return tiny("baseline", **{"train.epochs": 2} | changes)
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, no_tensorboard):
     """The workdir of a finished run of the baseline."""
     workdir = tmp_path_factory.mktemp("finished")
     upsilon_jax.train(baseline(), workdir)
     return workdir
-
-
-def without_seconds(history):
-    return [
-        {k: v for k, v in entry.items() if not k.endswith("_seconds")}
-        for entry in history
-    ]
 
 
 def test_the_result_has_the_fixed_fields_and_is_plain_json(tmp_path, uninterrupted):
@@ -150,17 +93,6 @@ def test_unlabeled_images_of_an_epoch_are_the_members_of_p(images, request):
         epoch = watched.batches[first : first + STEPS_PER_EPOCH]
         drawn = np.concatenate([batch.index for batch in epoch])
         assert set(drawn) == set(np.flatnonzero(watched.labels[first] >= 0))
-
-
-def interrupt_after(patch, looks):
-    """Lets a signal come before the n-th look for one."""
-    left = iter(range(looks))
-
-    def check():
-        if next(left, None) is None:
-            raise Interrupted(15)
-
-    patch.setattr(interrupts, "check", check)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ if port != "0":
 else:
     jax.config.update("jax_num_cpu_devices", 2)
 import upsilon_jax
-from tests.training.test_loop import tiny
+from tests.training.tiny_run import tiny
 from upsilon_jax.workdir import observer
 from upsilon_jax.training import setup as run
 observer.Observer._open_writer = lambda *_: None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import upsilon_jax
-from tests.training.test_loop import (
+from tests.training.tiny_run import (
     STEPS_PER_EPOCH,
     baseline,
     interrupt_after,

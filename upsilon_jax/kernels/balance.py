@@ -74,6 +74,20 @@ def balance(
     Returns:
       [M, K] Q as `sinkhorn`: rows sum to 1/m up to rounding, columns to 1/K up to
       `tolerance`. A NaN in a row that takes part gives NaN.
+
+    Example:
+      Without the second sample, each of the others has a third, and each cluster half.
+
+      >>> import numpy as np
+      >>> log_probs = np.log([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3], [0.6, 0.4]])
+      >>> q = np.array(balance(log_probs, where=np.arange(4) != 1))
+      >>> print(np.round(q, 2))
+      [[0.33 0.  ]
+       [0.   0.  ]
+       [0.17 0.17]
+       [0.   0.33]]
+      >>> print(np.round(q.sum(axis=0), 2))
+      [0.5 0.5]
     """
     log_probs, where = check_problem(log_probs, epsilon, where)
     if not tolerance > 0:

@@ -51,6 +51,17 @@ def explore(
       label [M] int32 in [C, T) and weight [M] float32, -1 and 0 outside S and for rows
       with a non-finite logit. A row without preference (all of Q equal) takes its index
       modulo K.
+
+    Example:
+      The first row is of class 0. The others prefer the first of the two clusters,
+      output 2; the two that do so least get the second, output 3.
+
+      >>> import numpy as np
+      >>> logits = np.array([[9, 0, 0, 0], [0, 0, 4, 3], [0, 0, 4, 2], [0, 0, 4, 1],
+      ...                    [0, 0, 4, 0]])
+      >>> label, weight = explore(logits, num_classes=2)
+      >>> print(label, weight)
+      [-1  3  3  2  2] [0. 1. 1. 1. 1.]
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
     if solver == "sinkhorn":

@@ -25,6 +25,14 @@ def imbalance(
     Returns:
       (kl, ratio), float32 scalars. `ratio` is inf if a class is empty; both are NaN if
       there is no label at all.
+
+    Example:
+      Shares of 3/4 and 1/4: 3/4 log(3/2) + 1/4 log(1/2) = 0.13. The -1 is no label.
+
+      >>> import numpy as np
+      >>> kl, ratio = imbalance(np.array([0, 0, 0, 1, -1]), num_classes=2)
+      >>> print(f"{kl:.2f} {ratio:.0f}")
+      0.13 3
     """
     labels = jnp.asarray(labels)
     if labels.ndim != 1 or num_classes < 1:

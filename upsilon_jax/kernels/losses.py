@@ -23,6 +23,27 @@ def cross_entropy(logits: jax.Array, label: jax.Array) -> jax.Array:
     )
 
 
+def confident_cross_entropy(
+    logits: jax.Array, teacher: jax.Array, num_classes: int, threshold: float
+) -> tuple[jax.Array, jax.Array]:
+    """What a confident view of an image teaches another view of it (FixMatch).
+
+        q = softmax(teacher) [M, T], no gradient;  ŷ = argmax_{y<C} q_y,  c = q_ŷ
+
+    Args:
+      logits: [M, T] z of the view that learns.
+      teacher: [M, T] logits of the other view.
+      num_classes: C.
+      threshold: τ.
+
+    Returns:
+      [M] 1[c ≥ τ] CE(z, ŷ), and [M] 1[c ≥ τ] as numbers.
+    """
+    q = jax.nn.softmax(jax.lax.stop_gradient(teacher))[:, :num_classes]
+    confident = (jnp.max(q, axis=1) >= threshold).astype(q.dtype)
+    return confident * cross_entropy(logits, jnp.argmax(q, axis=1)), confident
+
+
 def soft_cross_entropy(logits: jax.Array, target: jax.Array) -> jax.Array:
     """-Σ_c q_c log softmax(z)_c for logits z and targets q, [M, T] -> [M]."""
     return -jnp.sum(target * jax.nn.log_softmax(logits), axis=-1)

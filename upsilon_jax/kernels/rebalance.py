@@ -37,6 +37,15 @@ def pseudo_label(
     Returns:
       label [M] int32 and weight [M] float32, -1 and 0 for the other rows, among them
       all with a non-finite logit.
+
+    Example:
+      Two classes and an extra output; the last row is not sure of either.
+
+      >>> import numpy as np
+      >>> logits = np.array([[7, 0, 0], [9, 0, 0], [8, 0, 0], [0, 6, 0], [1, 0, 1]])
+      >>> label, weight = pseudo_label(logits, num_classes=2)
+      >>> print(label, weight)
+      [ 0  0  0  1 -1] [1. 1. 1. 1. 0.]
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
     return _pseudo_label(logits, where, threshold, num_classes, score)
@@ -61,7 +70,16 @@ def rebalance(
     function of their score (for "confidence" the log-odds), ties go to the lowest row,
     and every class gets exactly N.
 
-    Args, returns: as `pseudo_label`, whose labels contain these.
+    Arguments and results are those of `pseudo_label`, whose labels contain these.
+
+    Example:
+      Class 1 has one confident row, so class 0 keeps one of its three: the surest.
+
+      >>> import numpy as np
+      >>> logits = np.array([[7, 0, 0], [9, 0, 0], [8, 0, 0], [0, 6, 0], [1, 0, 1]])
+      >>> label, weight = rebalance(logits, num_classes=2)
+      >>> print(label, weight)
+      [-1  0 -1  1 -1] [0. 1. 0. 1. 0.]
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
     return _rebalance(logits, where, threshold, num_classes, score)

@@ -44,6 +44,21 @@ def sinkhorn(
     Returns:
       [M, K] Q in float32, or float64 for such input. Finite for finite input; a NaN in
       a row that takes part gives NaN.
+
+    Example:
+      All four samples prefer the first cluster; the two that do so least go to the
+      second. Each row has its quarter, the columns are still on their way to one half.
+
+      >>> import numpy as np
+      >>> log_probs = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+      >>> q = np.array(sinkhorn(log_probs))
+      >>> print(np.round(q, 2))
+      [[0.25 0.  ]
+       [0.25 0.  ]
+       [0.01 0.24]
+       [0.   0.25]]
+      >>> print(np.round(q.sum(axis=0), 2))
+      [0.51 0.49]
     """
     log_probs, where = check_problem(log_probs, epsilon, where)
     if num_iters < 1:

@@ -1,6 +1,7 @@
 """Every method by name: `METHODS[name](num_classes, **hyperparameters) -> Method`.
 
-`resolve` also knows the composed ones, such as "fixmatch+upsilon".
+`resolve` knows the composed ones too, such as "fixmatch+upsilon". Methods that can be
+composed are listed in `BASES` (`compose.py`).
 """
 
 from collections.abc import Callable
@@ -17,30 +18,16 @@ from upsilon_jax.methods.compose import (
     composed,
     split_name,
 )
-from upsilon_jax.methods.ds3l import ds3l
-from upsilon_jax.methods.fixmatch import fixmatch
-from upsilon_jax.methods.mean_teacher import mean_teacher
-from upsilon_jax.methods.mixmatch import mixmatch
-from upsilon_jax.methods.openmatch import openmatch
 from upsilon_jax.methods.orca import orca
-from upsilon_jax.methods.pi_model import pi_model
 from upsilon_jax.methods.pl_reweight import pl_reweight
 from upsilon_jax.methods.strategies import open_set, oracle, re_assigned
-from upsilon_jax.methods.uasd import uasd
 from upsilon_jax.methods.upsilon import upsilon
-from upsilon_jax.methods.vat import vat
 
 METHODS = {
     "baseline": baseline,
+    **BASES,  # pl, pi_model, mean_teacher, vat, mixmatch, fixmatch, uasd …
+    # Alone, vanilla PL may draw its batches from P.
     "pl": partial(upsilon, rebalance=False, num_clusters=0),
-    "pi_model": pi_model,
-    "mean_teacher": mean_teacher,
-    "vat": vat,
-    "mixmatch": mixmatch,
-    "fixmatch": fixmatch,
-    "uasd": uasd,
-    "ds3l": ds3l,
-    "openmatch": openmatch,
     "orca": orca,
     "pl_reweight": pl_reweight,
     "rpl": partial(upsilon, num_clusters=0),

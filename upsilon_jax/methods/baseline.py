@@ -1,4 +1,4 @@
-"""The supervised baseline, and the loss that pre-training shares with it."""
+"""The supervised baseline, and what other methods share with it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ def supervised_loss(forward, params, state, batch, key):
     outputs, stats = forward(params, state.stats, batch.image[0], key, True)
     loss = jnp.mean(cross_entropy(outputs["logits"], batch.label))
     return loss, Aux(stats, state.method, {"labeled_loss": loss})
+
+
+def joint_pass(forward, params, state, batch, key, num_views=1):
+    """One forward over the labeled rows and the first views of the unlabeled ones.
+
+    All these rows reach BatchNorm.
+
+    Returns:
+      The supervised loss, the logits [M, T] of every view, and the new statistics.
+    """
+    views = (batch.views[v] for v in range(num_views))
+    images = jnp.concatenate([batch.image[0], *views])
+    outputs, stats = forward(params, state.stats, images, key, True)
+    num_labeled, num_unlabeled = batch.label.shape[0], batch.index.shape[0]
+    cuts = [num_labeled + v * num_unlabeled for v in range(num_views)]
+    z_l, *z_views = jnp.split(outputs["logits"], cuts)
+    return jnp.mean(cross_entropy(z_l, batch.label)), z_views, stats
 
 
 def baseline(num_classes: int) -> Method:

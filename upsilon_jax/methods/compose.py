@@ -34,9 +34,9 @@ from upsilon_jax.methods.mean_teacher import mean_teacher
 from upsilon_jax.methods.mixmatch import mixmatch
 from upsilon_jax.methods.openmatch import openmatch
 from upsilon_jax.methods.pi_model import pi_model
-from upsilon_jax.methods.selection import in_cluster, none_selected, rows_of, select
+from upsilon_jax.methods.selection import in_cluster, rows_of
 from upsilon_jax.methods.uasd import uasd
-from upsilon_jax.methods.upsilon import vanilla_pl
+from upsilon_jax.methods.upsilon import upsilon, vanilla_pl
 from upsilon_jax.methods.vat import vat
 from upsilon_jax.types import MethodState, PseudoLabels
 
@@ -73,56 +73,63 @@ def compose(
       threshold: τ of RPL.
       ood_threshold: γ of SEC.
       rebalance: False turns RPL off.
-      score: as `epsilon`, `num_iters` and `solver`, see `upsilon`.
-      epsilon: ε of Sinkhorn-Knopp.
-      num_iters: Sinkhorn iterations.
-      solver: "sinkhorn" or "newton".
+      score: this and the rest are those of `upsilon`.
+      epsilon: likewise.
+      num_iters: likewise.
+      solver: likewise.
     """
+    around = upsilon(
+        num_classes,
+        num_clusters=num_clusters,
+        threshold=threshold,
+        ood_threshold=ood_threshold,
+        rebalance=rebalance,
+        score=score,
+        epsilon=epsilon,
+        num_iters=num_iters,
+        solver=solver,
+    )
     inner = base(num_classes, num_clusters)
+    return _put_around(inner, around, num_classes, cuts=rebalance)
 
-    def for_base(state, batch):
-        """State and batch as the base method takes them."""
+
+def _put_around(inner: Method, around: Method, num_classes: int, cuts: bool) -> Method:
+    """`inner` on batches that carry P, which `around` makes.
+
+    `cuts` tells whether a row outside P loses its loss.
+    """
+
+    def of_inner(state):
+        return state._replace(method=state.method.base)
+
+    def with_pseudo(state, batch):
         pseudo = rows_of(state.method.pseudo, batch.index)
-        if not rebalance:
-            # Who is confident does not matter then; the base decides by itself.
+        if not cuts:
+            # Which rows are confident does not matter: the base decides by itself.
             explored = in_cluster(pseudo, num_classes)
             weight = jnp.where(explored, pseudo.weight, 1)
             pseudo = pseudo._replace(weight=weight)
-        own = state._replace(method=state.method.base)
-        return own, batch._replace(pseudo=pseudo)
+        return batch._replace(pseudo=pseudo)
 
     def init(key, params, num_unlabeled, hidden=None):
-        return Composed(
-            inner.init(key, params, num_unlabeled, hidden),
-            none_selected(key, params, num_unlabeled),
-        )
+        arguments = (key, params, num_unlabeled, hidden)
+        return Composed(inner.init(*arguments), around.init(*arguments))
 
     def adapt(forward, state, batch, key):
-        return state.method._replace(
-            base=inner.adapt(forward, *for_base(state, batch), key)
-        )
+        batch = with_pseudo(state, batch)
+        base = inner.adapt(forward, of_inner(state), batch, key)
+        return state.method._replace(base=base)
 
     def loss(forward, params, state, batch, key):
-        value, aux = inner.loss(forward, params, *for_base(state, batch), key)
+        batch = with_pseudo(state, batch)
+        value, aux = inner.loss(forward, params, of_inner(state), batch, key)
         return value, aux._replace(method=state.method._replace(base=aux.method))
 
     def refresh(state, outputs, where, key):
-        pseudo = select(
-            outputs.unlabeled["logits"],
-            num_classes,
-            where,
-            rebalance=rebalance,
-            threshold=threshold,
-            ood_threshold=ood_threshold,
-            score=score,
-            epsilon=epsilon,
-            num_iters=num_iters,
-            solver=solver,
-        )
-        own = state._replace(method=state.method.base)
-        if inner.refresh is None:
-            return Composed(own.method, pseudo)
-        return Composed(inner.refresh(own, outputs, where, key), pseudo)
+        pseudo, base = around.refresh(state, outputs, where, key), state.method.base
+        if inner.refresh is not None:
+            base = inner.refresh(of_inner(state), outputs, where, key)
+        return Composed(base, pseudo)
 
     return inner._replace(
         loss=loss,

@@ -11,7 +11,7 @@ import optax
 from upsilon_jax.kernels.bilevel import meta_gradient
 from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
 from upsilon_jax.methods.base import Method
-from upsilon_jax.methods.baseline import supervised_loss
+from upsilon_jax.methods.baseline import joint_pass, supervised_loss
 from upsilon_jax.methods.selection import cluster_loss, outside_clusters
 from upsilon_jax.types import Aux, Head
 
@@ -27,6 +27,26 @@ def sample_weight(alpha: dict[str, jax.Array], prob: jax.Array) -> jax.Array:
     """w(x; α) = sigmoid(W₂ relu(W₁ f(x) + b₁) + b₂) in (0, 1), [M, T] -> [M]."""
     hidden = jax.nn.relu(prob @ alpha["kernel_1"] + alpha["bias_1"][None, :])
     return jax.nn.sigmoid(hidden @ alpha["kernel_2"] + alpha["bias_2"][None, :])[:, 0]
+
+
+def initial_weight_net(
+    key: jax.Array, num_outputs: int, num_hidden: int
+) -> dict[str, jax.Array]:
+    """α: matrices by Glorot's normal rule [inferred], biases 0."""
+    key_1, key_2 = jax.random.split(key)
+    glorot = jax.nn.initializers.glorot_normal(dtype=jnp.float32)
+    return {
+        "kernel_1": glorot(key_1, (num_outputs, num_hidden)),
+        "bias_1": jnp.zeros(num_hidden, jnp.float32),
+        "kernel_2": glorot(key_2, (num_hidden, 1)),
+        "bias_2": jnp.zeros(1, jnp.float32),
+    }
+
+
+def _pseudo_label_rows(logits, known, threshold):
+    """u_i and 1[max_{y<C} f(y|x_i) > τ], [M] each, from z [M, T] and f [M, C]."""
+    confident = (jnp.max(known, axis=1) > threshold).astype(known.dtype)
+    return confident * cross_entropy(logits, jnp.argmax(known, axis=1)), confident
 
 
 def ds3l(
@@ -50,8 +70,7 @@ def ds3l(
 
     Σ w runs over all M rows. As published, f(x_i) at the weight net's input keeps its
     gradient in the inner step. Only the forward pass of `loss` updates BatchNorm. PL as
-    the base is the paper's choice (§5.2); its weight 1, τ, the ramp, and the weight
-    net's initial values (Glorot normal) are [inferred].
+    the base is the paper's choice (§5.2); its weight 1, τ and the ramp are [inferred].
 
     In a composed method P multiplies w_i, in `adapt` too. The CE to clusters is a mean
     of its own over M rows, times γ(t), and no part of the inner step: α decides about
@@ -70,25 +89,13 @@ def ds3l(
     optimizer = optax.adam(weight_learning_rate)
 
     def init(key, params, num_unlabeled, hidden=None):
-        key_1, key_2 = jax.random.split(key)
-        glorot = jax.nn.initializers.glorot_normal(dtype=jnp.float32)
-        alpha = {
-            "kernel_1": glorot(key_1, (num_classes + num_clusters, num_hidden)),
-            "bias_1": jnp.zeros(num_hidden, jnp.float32),
-            "kernel_2": glorot(key_2, (num_hidden, 1)),
-            "bias_2": jnp.zeros(1, jnp.float32),
-        }
+        alpha = initial_weight_net(key, num_classes + num_clusters, num_hidden)
         return WeightNet(alpha, optimizer.init(alpha))
 
     def objective(forward, params, state, batch, key, weigh, *, inner):
-        images = jnp.concatenate([batch.image[0], batch.views[0]])
-        outputs, stats = forward(params, state.stats, images, key, True)
-        z_l, z_u = jnp.split(outputs["logits"], [batch.label.shape[0]])
-        labeled = jnp.mean(cross_entropy(z_l, batch.label))
+        labeled, (z_u,), stats = joint_pass(forward, params, state, batch, key)
         prob = jax.nn.softmax(z_u)
-        known = prob[:, :num_classes]
-        confident = (jnp.max(known, axis=1) > threshold).astype(prob.dtype)
-        per_row = confident * cross_entropy(z_u, jnp.argmax(known, axis=1))
+        per_row, confident = _pseudo_label_rows(z_u, prob[:, :num_classes], threshold)
         weight = outside_clusters(weigh(prob), batch.pseudo, num_classes)
         unlabeled = weighted_mean(per_row, weight)
         if batch.pseudo is not None and not inner:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
-from upsilon_jax.kernels.losses import cross_entropy
+from upsilon_jax.kernels.losses import confident_cross_entropy
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.baseline import joint_pass
 from upsilon_jax.methods.selection import row_losses
 from upsilon_jax.types import Aux, Head
 
@@ -36,19 +36,12 @@ def fixmatch(
     """
 
     def loss(forward, params, state, batch, key):
-        strong, weak = batch.views
-        images = jnp.concatenate([batch.image[0], strong, weak])
-        outputs, stats = forward(params, state.stats, images, key, True)
-        num_labeled, num_unlabeled = batch.label.shape[0], batch.index.shape[0]
-        z_l, z_strong, z_weak = jnp.split(
-            outputs["logits"], [num_labeled, num_labeled + num_unlabeled]
+        labeled, (z_strong, z_weak), stats = joint_pass(
+            forward, params, state, batch, key, num_views=2
         )
-        labeled = jnp.mean(cross_entropy(z_l, batch.label))
-
-        q = jax.nn.softmax(jax.lax.stop_gradient(z_weak))
-        q = q[:, :num_classes]
-        confident = (jnp.max(q, axis=1) >= threshold).astype(q.dtype)
-        per_row = confident * cross_entropy(z_strong, jnp.argmax(q, axis=1))
+        per_row, confident = confident_cross_entropy(
+            z_strong, z_weak, num_classes, threshold
+        )
         unlabeled = jnp.mean(row_losses(per_row, z_strong, batch.pseudo, num_classes))
 
         metrics = {

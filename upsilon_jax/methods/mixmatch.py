@@ -8,11 +8,7 @@ import jax.numpy as jnp
 from upsilon_jax.kernels.losses import linear_ramp, soft_cross_entropy, squared_error
 from upsilon_jax.kernels.targets import mixing_weights, mixup, sharpen, shuffle
 from upsilon_jax.methods.base import Method
-from upsilon_jax.methods.selection import (
-    cluster_loss,
-    in_cluster,
-    outside_clusters,
-)
+from upsilon_jax.methods.selection import cluster_loss, in_cluster, outside_clusters
 from upsilon_jax.types import Aux, Head
 
 
@@ -53,32 +49,21 @@ def mixmatch(
     """
     num_outputs = num_classes + num_clusters
 
-    def with_clusters(q, pseudo):
-        if pseudo is None:
-            return q
-        clusters = jax.nn.one_hot(pseudo.label, num_outputs, dtype=q.dtype)
-        return jnp.where(in_cluster(pseudo, num_classes)[:, None], clusters, q)
-
-    def may_be_partner(batch):
-        if batch.pseudo is None:
-            return None
-        chosen = batch.pseudo.weight > 0
-        return jnp.concatenate([jnp.ones(batch.label.shape, bool), chosen, chosen])
-
     def loss(forward, params, state, batch, key):
         key_net, key_weight, key_partner = jax.random.split(key, 3)
         unlabeled_images = jnp.concatenate([batch.views[0], batch.views[1]])
         fixed = jax.lax.stop_gradient(params)
         guess, _ = forward(fixed, state.stats, unlabeled_images, key_net, True)
         prob = jax.nn.softmax(guess["logits"]).reshape(2, -1, num_outputs)
-        q = with_clusters(sharpen(jnp.mean(prob, axis=0), temperature), batch.pseudo)
+        q = sharpen(jnp.mean(prob, axis=0), temperature)
+        q = _with_clusters(q, batch.pseudo, num_classes)
 
         images = jnp.concatenate([batch.image[0], unlabeled_images])
         target = jnp.concatenate(
             [jax.nn.one_hot(batch.label, num_outputs, dtype=q.dtype), q, q]
         )
         weight = mixing_weights(key_weight, images.shape[0], alpha)
-        partner = shuffle(key_partner, images.shape[0], may_be_partner(batch))
+        partner = shuffle(key_partner, images.shape[0], _may_be_partner(batch))
         images = mixup(images, partner, weight)
         target = mixup(target, partner, weight)
 
@@ -99,7 +84,23 @@ def mixmatch(
 
     return Method(
         loss=loss,
-        heads={"logits": Head(num_classes + num_clusters)},
+        heads={"logits": Head(num_outputs)},
         views=("strong", "strong"),
         labeled_views=("strong",),
     )
+
+
+def _with_clusters(q, pseudo, num_classes):
+    """The guesses [M, T]; in S the cluster, as a one-hot row."""
+    if pseudo is None:
+        return q
+    clusters = jax.nn.one_hot(pseudo.label, q.shape[1], dtype=q.dtype)
+    return jnp.where(in_cluster(pseudo, num_classes)[:, None], clusters, q)
+
+
+def _may_be_partner(batch):
+    """[B + 2M] bool: labeled rows, and rows of weight > 0; None if all may be."""
+    if batch.pseudo is None:
+        return None
+    chosen = batch.pseudo.weight > 0
+    return jnp.concatenate([jnp.ones(batch.label.shape, bool), chosen, chosen])

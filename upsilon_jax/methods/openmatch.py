@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.kernels.losses import (
+    confident_cross_entropy,
     cross_entropy,
     detector_consistency,
     detector_entropy,
@@ -14,10 +15,29 @@ from upsilon_jax.kernels.losses import (
 )
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.selection import cluster_loss, outside_clusters
-from upsilon_jax.types import Aux, Head
+from upsilon_jax.types import Aux, Head, Outputs
 
 # A detector says "is not" above this probability.
 _UNDECIDED = 0.5
+
+
+def find_inliers(outputs: Outputs, where: jax.Array, num_classes: int) -> jax.Array:
+    """[N] 1 where the detector of the most probable class ŷ says "is", else 0.
+
+    It does if p[0, ŷ] < 1/2. Rows outside `where` are no inliers.
+    """
+    best = jnp.argmax(outputs["logits"][:, :num_classes], axis=1)
+    outlier = jax.nn.softmax(outputs["open"], axis=1)[:, 0]
+    outlier = jnp.take_along_axis(outlier, best[:, None], axis=1)[:, 0]
+    return (where & (outlier < _UNDECIDED)).astype(jnp.float32)
+
+
+def _detector_losses(o_l, o_a, o_b, label, weighed):
+    """L_ova, L_oem and L_socr; `weighed` multiplies rows [M] by their weights in P."""
+    ova = jnp.mean(one_vs_all(o_l, label))
+    entropies = weighed(detector_entropy(o_a)), weighed(detector_entropy(o_b))
+    oem = jnp.mean(jnp.stack(entropies))
+    return ova, oem, jnp.mean(weighed(detector_consistency(o_a, o_b)))
 
 
 def openmatch(
@@ -45,8 +65,8 @@ def openmatch(
 
     In a composed method L_oem, L_socr and the inliers are weighed by P, and the CE of
     z(a) to clusters is a mean of its own over the M images. At a refresh the EMA
-    network predicts D_u, and an image is an inlier if p[0, ŷ] < 1/2. All 2B + 2M rows
-    pass in one forward, which updates BatchNorm.
+    network predicts D_u, for `find_inliers`. All 2B + 2M rows pass in one forward; it
+    updates BatchNorm.
 
     Differs from the authors' code: L_fix uses the inliers among the same M images and
     the same two views, where theirs draws a second batch from the inliers and runs a
@@ -68,26 +88,19 @@ def openmatch(
         return jnp.zeros(num_unlabeled, jnp.float32)  # [N], 1 for an inlier
 
     def loss(forward, params, state, batch, key):
-        num_labeled, num_unlabeled = batch.label.shape[0], batch.index.shape[0]
+        num_labeled, num_unlabeled = 2 * batch.label.shape[0], batch.index.shape[0]
         images = jnp.concatenate([*batch.image, *batch.views])
         outputs, stats = forward(params, state.stats, images, key, True)
-        cuts = [2 * num_labeled, 2 * num_labeled + num_unlabeled]
+        cuts = [num_labeled, num_labeled + num_unlabeled]
         z_l, z_a, z_b = jnp.split(outputs["logits"], cuts)
-        o_l, o_a, o_b = jnp.split(outputs["open"], cuts)
+        detectors = jnp.split(outputs["open"], cuts)
         label = jnp.concatenate([batch.label, batch.label])
+        weighed = lambda rows: outside_clusters(rows, batch.pseudo, num_classes)
 
         labeled = jnp.mean(cross_entropy(z_l, label))
-        ova = jnp.mean(one_vs_all(o_l, label))
-        weighed = lambda rows: outside_clusters(rows, batch.pseudo, num_classes)
-        entropies = weighed(detector_entropy(o_a)), weighed(detector_entropy(o_b))
-        oem = jnp.mean(jnp.stack(entropies))
-        socr = jnp.mean(weighed(detector_consistency(o_a, o_b)))
-
-        q = jax.nn.softmax(jax.lax.stop_gradient(z_b))[:, :num_classes]
-        confident = (jnp.max(q, axis=1) >= threshold).astype(q.dtype)
-        per_row = confident * cross_entropy(z_a, jnp.argmax(q, axis=1))
-        inlier = weighed(state.method[batch.index])
-        started = state.step >= start_steps
+        ova, oem, socr = _detector_losses(*detectors, label, weighed)
+        per_row, _ = confident_cross_entropy(z_a, z_b, num_classes, threshold)
+        inlier, started = weighed(state.method[batch.index]), state.step >= start_steps
         unlabeled = jnp.where(started, weighted_mean(per_row, inlier), 0)
         if batch.pseudo is not None:
             unlabeled += cluster_loss(z_a, batch.pseudo, num_classes)
@@ -105,10 +118,7 @@ def openmatch(
         return total, Aux(stats, state.method, metrics)
 
     def refresh(state, outputs, where, key):
-        best = jnp.argmax(outputs.unlabeled["logits"][:, :num_classes], axis=1)
-        outlier = jax.nn.softmax(outputs.unlabeled["open"], axis=1)[:, 0]
-        outlier = jnp.take_along_axis(outlier, best[:, None], axis=1)[:, 0]
-        return (where & (outlier < _UNDECIDED)).astype(state.method.dtype)
+        return find_inliers(outputs.unlabeled, where, num_classes)
 
     return Method(
         loss=loss,

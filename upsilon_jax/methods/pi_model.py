@@ -7,8 +7,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, squared_error
+from upsilon_jax.kernels.losses import sigmoid_ramp, squared_error
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.baseline import joint_pass
 from upsilon_jax.methods.selection import row_losses
 from upsilon_jax.types import Aux, Head
 
@@ -33,11 +34,7 @@ def consistency_loss(
     """
 
     def loss(forward, params, state, batch, key):
-        images = jnp.concatenate([batch.image[0], batch.views[0]])
-        outputs, stats = forward(params, state.stats, images, key, True)
-        z_l, z_a = jnp.split(outputs["logits"], [batch.label.shape[0]])
-        labeled = jnp.mean(cross_entropy(z_l, batch.label))
-
+        labeled, (z_a,), stats = joint_pass(forward, params, state, batch, key)
         fixed = jax.lax.stop_gradient(teacher(params, state))
         key_b = jax.random.fold_in(key, 1)
         other, _ = forward(fixed, state.stats, batch.views[1], key_b, True)

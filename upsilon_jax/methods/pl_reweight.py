@@ -5,10 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from upsilon_jax import kernels
-from upsilon_jax.methods.base import Method, whole_state
-from upsilon_jax.methods.pseudo_labels import pseudo_label_loss
-from upsilon_jax.methods.selection import none_selected
-from upsilon_jax.types import Head, PseudoLabels
+from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.pseudo_labels import pseudo_label_method
+from upsilon_jax.types import PseudoLabels
 
 
 def pl_reweight(
@@ -53,21 +52,13 @@ def pl_reweight(
             balanced = jnp.minimum(balanced, max_weight)
         return PseudoLabels(chosen.label, chosen.weight * balanced[label])
 
-    return Method(
-        loss=pseudo_label_loss(
-            num_classes,
-            loss_weight=loss_weight,
-            ramp_steps=ramp_steps,
-            start_steps=start_steps,
-            normalize=normalize,
-            pseudo_batches=pseudo_batches,
-        ),
-        heads={"logits": Head(num_classes)},
-        init=none_selected,
+    return pseudo_label_method(
+        num_classes,
         refresh=refresh,
-        refresh_with=labeler,
-        views=("strong",),
-        labeled_views=("strong",),
-        selection=whole_state,
-        trains_on_selection=True,
+        labeler=labeler,
+        loss_weight=loss_weight,
+        ramp_steps=ramp_steps,
+        start_steps=start_steps,
+        normalize=normalize,
+        pseudo_batches=pseudo_batches,
     )

@@ -1,4 +1,4 @@
-"""The training step of every method whose state is a `PseudoLabels`."""
+"""What all methods have in common whose state is P, a `PseudoLabels`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,42 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
-from upsilon_jax.methods.selection import rows_and_weights, rows_of
-from upsilon_jax.types import Aux
+from upsilon_jax.methods.base import Method, whole_state
+from upsilon_jax.methods.selection import none_selected, rows_and_weights, rows_of
+from upsilon_jax.types import Aux, Head
 
 NORMALIZE = ("unlabeled", "selected")
 PSEUDO_BATCHES = ("selected", "masked")
+
+
+def pseudo_label_method(
+    num_classes: int,
+    num_clusters: int = 0,
+    *,
+    refresh: Callable | None,
+    labeler: str = "live",
+    **loss: float | str,
+) -> Method:
+    """A method that trains on the labels of P and renews P at each refresh.
+
+    Args:
+      num_classes: C.
+      num_clusters: K.
+      refresh: makes P, as `Method.refresh`; None keeps the first one.
+      labeler: `Method.refresh_with`.
+      **loss: keywords of `pseudo_label_loss`.
+    """
+    return Method(
+        loss=pseudo_label_loss(num_classes, **loss),
+        heads={"logits": Head(num_classes + num_clusters)},
+        init=none_selected,
+        refresh=refresh,
+        refresh_with=labeler,
+        views=("strong",),
+        labeled_views=("strong",),
+        selection=whole_state,
+        trains_on_selection=True,
+    )
 
 
 def pseudo_label_loss(
@@ -62,14 +93,14 @@ def pseudo_label_loss(
         per_row, weight = rows_and_weights(
             cross_entropy(z_u, label), weight, z_u, batch.pseudo, num_classes
         )
-        unlabeled = _normalized(weight, per_row, state.method.weight > 0)
+        unlabeled = normalized(weight, per_row, state.method.weight > 0)
 
         ramp = sigmoid_ramp(state.step - start_steps, ramp_steps)
         total = labeled + loss_weight * ramp * unlabeled
         metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
         return total, Aux(stats, state.method, metrics)
 
-    def _normalized(weight, per_row, selected) -> jax.Array:
+    def normalized(weight, per_row, selected) -> jax.Array:
         if normalize == "selected":
             # Weights other than 0 and 1 (re-weighting) must not cancel out.
             chosen = (weight > 0).astype(weight.dtype)

@@ -19,9 +19,9 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
-from upsilon_jax.methods.base import Method, whole_state
-from upsilon_jax.methods.pseudo_labels import pseudo_label_loss
-from upsilon_jax.types import Head, PseudoLabels
+from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.pseudo_labels import pseudo_label_method
+from upsilon_jax.types import PseudoLabels
 
 _MAPS_SEED = 0  # of the one sequence of maps that `assignment_seed` counts through
 
@@ -37,18 +37,14 @@ def _strategy(
         label = jnp.asarray(relabel(np.asarray(hidden)), jnp.int32)
         return PseudoLabels(label, (label >= 0).astype(jnp.float32))
 
-    return Method(
-        loss=pseudo_label_loss(
-            num_classes, normalize="selected", pseudo_batches=pseudo_batches
-        ),
-        heads={"logits": Head(num_classes + num_extra)},
-        init=init,
-        views=("strong",),
-        labeled_views=("strong",),
-        reads_hidden_labels=True,
-        selection=whole_state,
-        trains_on_selection=True,
+    method = pseudo_label_method(
+        num_classes,
+        num_extra,
+        refresh=None,
+        normalize="selected",
+        pseudo_batches=pseudo_batches,
     )
+    return method._replace(init=init, reads_hidden_labels=True)
 
 
 def assignment(num_classes: int, num_ood_classes: int, seed: int) -> np.ndarray:

@@ -7,13 +7,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from upsilon_jax.kernels.losses import (
-    cross_entropy,
-    sigmoid_ramp,
-    soft_cross_entropy,
-    weighted_mean,
-)
+from upsilon_jax.kernels.losses import sigmoid_ramp, soft_cross_entropy, weighted_mean
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.baseline import joint_pass
 from upsilon_jax.methods.selection import rows_and_weights
 from upsilon_jax.types import Aux, Head
 
@@ -24,6 +20,32 @@ class Bank(NamedTuple):
     total: jax.Array  # [N, T] float32, sum of softmax outputs; a row sums to its visits
     threshold: jax.Array  # [] float32, τ
     refreshes: jax.Array  # [] int32, how many are averaged in τ
+
+
+def past_predictions(bank: Bank, index: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """q_i = S_i / visits_i [M, T], 0 without a visit, and the visits [M]."""
+    total = bank.total[index]
+    visits = jnp.sum(total, axis=1)
+    return total / jnp.maximum(visits, 1)[:, None], visits
+
+
+def with_threshold(bank: Bank, logits: jax.Array, num_classes: int) -> Bank:
+    """τ ← mean over refreshes of mean_i max_{c<C} f_ic, i a validation image.
+
+    Args:
+      bank: as the last refresh left it.
+      logits: [num_valid, T]; without a row τ stays as it is.
+      num_classes: C.
+    """
+    if logits.shape[0] == 0:
+        return bank
+    prob = jax.nn.softmax(logits)[:, :num_classes]
+    confidence = jnp.mean(jnp.max(prob, axis=1))
+    k = bank.refreshes.astype(jnp.float32)
+    threshold = (k * bank.threshold + confidence) / (k + 1)
+    return bank._replace(
+        threshold=threshold.astype(bank.threshold.dtype), refreshes=bank.refreshes + 1
+    )
 
 
 def uasd(
@@ -74,15 +96,9 @@ def uasd(
         )
 
     def loss(forward, params, state, batch, key):
-        images = jnp.concatenate([batch.image[0], batch.views[0]])
-        outputs, stats = forward(params, state.stats, images, key, True)
-        z_l, z_u = jnp.split(outputs["logits"], [batch.label.shape[0]])
-        labeled = jnp.mean(cross_entropy(z_l, batch.label))
-
+        labeled, (z_u,), stats = joint_pass(forward, params, state, batch, key)
         bank = state.method
-        past = bank.total[batch.index]
-        visits = jnp.sum(past, axis=1)
-        q = past / jnp.maximum(visits, 1)[:, None]
+        q, visits = past_predictions(bank, batch.index)
         confidence = jnp.max(q[:, :num_classes], axis=1)
         keep = ((confidence >= bank.threshold) & (visits > 0)).astype(q.dtype)
         per_row, weight = rows_and_weights(
@@ -103,17 +119,7 @@ def uasd(
         return labeled + loss_weight * ramp * unlabeled, Aux(stats, bank, metrics)
 
     def refresh(state, outputs, where, key):
-        bank, logits = state.method, outputs.valid["logits"]
-        if logits.shape[0] == 0:
-            return bank
-        prob = jax.nn.softmax(logits)[:, :num_classes]
-        confidence = jnp.mean(jnp.max(prob, axis=1))
-        k = bank.refreshes.astype(jnp.float32)
-        threshold = (k * bank.threshold + confidence) / (k + 1)
-        return bank._replace(
-            threshold=threshold.astype(bank.threshold.dtype),
-            refreshes=bank.refreshes + 1,
-        )
+        return with_threshold(state.method, outputs.valid["logits"], num_classes)
 
     return Method(
         loss=loss,

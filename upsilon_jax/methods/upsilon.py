@@ -11,10 +11,9 @@ upsilon                True           K          the full model
 from __future__ import annotations
 
 from upsilon_jax import kernels
-from upsilon_jax.methods.base import Method, whole_state
-from upsilon_jax.methods.pseudo_labels import pseudo_label_loss
-from upsilon_jax.methods.selection import none_selected, select
-from upsilon_jax.types import Head
+from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.pseudo_labels import pseudo_label_method
+from upsilon_jax.methods.selection import select
 
 
 def upsilon(
@@ -76,23 +75,16 @@ def upsilon(
             solver=solver,
         )
 
-    return Method(
-        loss=pseudo_label_loss(
-            num_classes,
-            loss_weight=loss_weight,
-            ramp_steps=ramp_steps,
-            start_steps=start_steps,
-            normalize=normalize,
-            pseudo_batches=pseudo_batches,
-        ),
-        heads={"logits": Head(num_classes + num_clusters)},
-        init=none_selected,
+    return pseudo_label_method(
+        num_classes,
+        num_clusters,
         refresh=refresh,
-        refresh_with=labeler,
-        views=("strong",),
-        labeled_views=("strong",),
-        selection=whole_state,
-        trains_on_selection=True,
+        labeler=labeler,
+        loss_weight=loss_weight,
+        ramp_steps=ramp_steps,
+        start_steps=start_steps,
+        normalize=normalize,
+        pseudo_batches=pseudo_batches,
     )
 
 
@@ -115,16 +107,6 @@ def vanilla_pl(
     a run without composition see "pl" in `METHODS`; the arguments are those of
     `upsilon`, with K outputs that no pseudo-label of its own ever has.
     """
-    alone = upsilon(
-        num_classes,
-        num_clusters=num_clusters,
-        loss_weight=loss_weight,
-        ramp_steps=ramp_steps,
-        start_steps=start_steps,
-        normalize=normalize,
-        pseudo_batches="masked",
-        labeler=labeler,
-    )
 
     def refresh(state, outputs, where, key):
         return kernels.pseudo_label(
@@ -135,4 +117,14 @@ def vanilla_pl(
             where=where,
         )
 
-    return alone._replace(refresh=refresh)
+    return pseudo_label_method(
+        num_classes,
+        num_clusters,
+        refresh=refresh,
+        labeler=labeler,
+        loss_weight=loss_weight,
+        ramp_steps=ramp_steps,
+        start_steps=start_steps,
+        normalize=normalize,
+        pseudo_batches="masked",
+    )

@@ -1,0 +1,88 @@
+"""Photos that were decoded once: which are decoded again, and what tells them apart."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.data.photo_folder import SIZE, holds, load, noise, picture
+from upsilon_jax.data import cache, photos
+from upsilon_jax.data.digest import changed, data_digest
+from upsilon_jax.errors import DataError
+
+
+def everything(source):
+    return [
+        source.read(split, np.arange(len(source.paths[split])))
+        for split in ("train", "test")
+    ]
+
+
+def test_a_second_start_decodes_nothing(dirs, monkeypatch):
+    first = load(dirs)
+    monkeypatch.setattr(photos, "decode_file", None)  # would fail if called
+    second = load(dirs)
+    for old, new in zip(everything(first), everything(second), strict=True):
+        np.testing.assert_array_equal(old, new)
+    same = [field for field in first._fields if field not in ("read", "contents")]
+    for field in same:
+        np.testing.assert_equal(getattr(second, field), getattr(first, field))
+    assert data_digest(second) == data_digest(first)
+
+
+@pytest.mark.parametrize("keep", ["1", "0"])
+def test_what_is_kept_is_what_is_decoded(dirs, monkeypatch, keep):
+    """Streaming decodes at every read."""
+    monkeypatch.setenv(cache.SWITCH, keep)
+    picture(5, (70, 40)).save(dirs / "unlabeled" / "wide.jpg")
+    for size in (SIZE, 9):
+        streamed = load(dirs, resident=False, image_size=size)
+        for _ in range(2):
+            kept = load(dirs, image_size=size)
+            for one, other in zip(everything(kept), everything(streamed), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_only_new_and_changed_photos_are_decoded(dirs, monkeypatch):
+    load(dirs)
+    decoded = []
+
+    def decode_file(path, channels, real=photos.decode_file):
+        decoded.append(os.path.basename(path))
+        return real(path, channels)
+
+    monkeypatch.setattr(photos, "decode_file", decode_file)
+    picture(91).save(dirs / "unlabeled" / "new.png")
+    picture(92).save(dirs / "unlabeled" / "2.png")
+    source = load(dirs)
+    assert sorted(decoded) == ["2.png", "new.png"]
+    assert holds(source, noise(91)) and holds(source, noise(92))
+    assert not holds(source, noise(22))
+
+
+def test_a_photo_that_changes_later_is_named_and_not_kept(dirs, kept):
+    source = load(dirs)
+    shutil.rmtree(kept)
+    picture(95).save(dirs / "labeled" / "cat" / "2.png")
+    with pytest.raises(DataError, match="cat.2.png: has changed since the start"):
+        source.read("train", np.array([2]))
+    np.testing.assert_array_equal(load(dirs).read("train", np.array([2]))[0], noise(95))
+
+
+def test_the_digest_of_photos(dirs):
+    def digest():
+        return data_digest(load(dirs))
+
+    first = digest()
+    shutil.move(dirs / "labeled", dirs / "moved")
+    assert data_digest(load(dirs, labeled=str(dirs / "moved"))) == first
+    shutil.move(dirs / "moved", dirs / "labeled")
+    os.utime(dirs / "labeled" / "cat" / "0.png")
+    assert digest() == first  # times are only a shortcut
+    (dirs / "unlabeled" / "0.png").rename(dirs / "unlabeled" / "00.png")
+    renamed = digest()
+    assert changed(first, renamed) == ["unlabeled"]
+    picture(77).save(dirs / "test" / "cat" / "t.png")
+    (dirs / "labeled" / "dog" / "1.png").unlink()
+    assert changed(renamed, digest()) == ["labeled", "test"]
