@@ -11,12 +11,16 @@ from upsilon_jax.runtime.interrupts import Interrupted
 @pytest.fixture
 def installed():
     """Our handlers, and SIGTERM harmless beneath them."""
-    seen = []
-    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
+    seen, signals = [], (signal.SIGTERM, signal.SIGINT)
+    before = {signum: signal.getsignal(signum) for signum in signals}
+    installed_before = dict(interrupts._Signals.previous)
+    interrupts._Signals.previous.clear()
     signal.signal(signal.SIGTERM, lambda signum, frame: seen.append(signum))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupts.install()
     yield seen
     interrupts._Signals.previous.clear()
+    interrupts._Signals.previous.update(installed_before)
     for signum, handler in before.items():
         signal.signal(signum, handler)
 

@@ -171,15 +171,20 @@ def test_a_finished_run_is_not_run_again(finished, monkeypatch):
 
 
 def test_another_config_in_the_same_workdir_is_refused_with_its_differences(
-    tmp_path, finished
+    tmp_path, finished, monkeypatch
 ):
     workdir = shutil.copytree(finished, tmp_path / "run")
     changed = baseline(**{"train.epochs": 3, "train.report_epochs": 1})
     with pytest.raises(WorkdirError) as error:
         upsilon_jax.train(changed, workdir)
     assert "train.epochs: 2 → 3; train.report_epochs: 2 → 1" in str(error.value)
-    result = upsilon_jax.train(changed, workdir, override_config=True)
-    assert result["resumed_from"] == [2 * STEPS_PER_EPOCH]
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 1)
+        with pytest.raises(Interrupted):
+            upsilon_jax.train(changed, workdir, override_config=True)
+    # The result that is there is still that of the old config.
+    result = upsilon_jax.train(changed, workdir)
+    assert result["resumed_from"][0] == 2 * STEPS_PER_EPOCH
     assert len(result["history"]) == 3
 
 
