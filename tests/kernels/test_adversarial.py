@@ -37,7 +37,7 @@ def curvatures(net):
         yield jacobian.T @ (np.diag(p) - np.outer(p, p)) @ jacobian
 
 
-# Compiled in haste: a test runs its programs once.
+# Compiled without optimisations: a test runs its programs once.
 direction = jax.jit(
     adversarial_direction,
     static_argnums=0,

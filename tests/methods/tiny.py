@@ -95,8 +95,8 @@ def setting(method, *, num_classes, batch_norm=False, step=0, hidden=None, **kwa
     return forward, TrainState(jnp.int32(step), params, stats, (), (), own), batch
 
 
-# Compiled as a whole, since one operation after the other takes longer, and in haste:
-# a test runs its programs once or twice.
+# One program is faster than one operation after the other. It is compiled without
+# optimisations, which take longer than they save: a test runs it once or twice.
 quick_jit = functools.partial(
     jax.jit, compiler_options={"xla_backend_optimization_level": 0}
 )

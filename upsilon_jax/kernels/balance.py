@@ -20,27 +20,27 @@ from upsilon_jax.kernels.samples import (
 )
 from upsilon_jax.kernels.sinkhorn import check_problem
 
-# Newton starts on every 16th row, or more often if these are less than 8 for a cluster;
-# on all of them where that would be more than every 4th.
+# Newton starts on a part of the rows: every 16th, or more of them where that leaves a
+# cluster fewer than 8 rows. Where the part would be more than every 4th row, it is all.
 _STRIDE = 16
 _LEAST_STRIDE = 4
 _ROWS_PER_CLUSTER = 8
 _MAX_PASSES = 60  # of Newton; `quasi_newton` takes up to 20, before and after
-# Annealing: 1/ε starts where log P / ε spans 8 and grows by 8 whenever all clusters are
-# within 1 %, or, for the part, within 10 %: it is that far from the whole anyway. From
-# pass 40 on it grows in any case, so that the last passes are at the true ε.
+# Annealing: 1/ε starts where log P / ε spans 8. It grows eightfold whenever the masses
+# of all clusters are right to 1 %; for the part 10 % will do, since it differs from the
+# whole by as much. From pass 40 on it grows in any case, to end at the true ε.
 _FIRST_SPREAD = 8.0
 _GROWTH = 8.0
 _STAGE_TOLERANCE = 0.01
 _PART_TOLERANCE = 0.1
 _HURRY_FROM_PASS = 40
 # A saturated softmax makes the Hessian singular and Newton's steps too long. They are
-# cut to a radius, which grows while such steps do not overshoot.
+# cut to a radius; it grows as long as the cut steps do not overshoot.
 _RADIUS = 8.0
 _RADIUS_GROWTH = 4.0
 _BACKTRACK = 0.3
-# Potentials with a larger error are no start for Newton at the final ε, where a
-# saturated softmax leaves it without a direction.
+# With a larger error Newton does not start at the final ε, but anneals again: there a
+# saturated softmax would leave it without a direction.
 _FAR = 0.05
 
 
@@ -62,7 +62,8 @@ def balance(
     Newton's method, with 1/ε annealed up to its value and a line search, minimises it
     for every n-th sample. From there quasi-Newton steps on all samples, each as cheap
     as an iteration of `sinkhorn`, take some 3 to 15 passes where that takes hundreds.
-    Where they fail, as the part was not typical, Newton goes on with all samples.
+    They fail where the part was not typical of the whole: then Newton's method goes on
+    with all samples.
 
     Args:
       log_probs: [M, K] log P(cluster | sample). Entries of -inf get no mass.
@@ -119,7 +120,7 @@ def _balance(log_probs, where, epsilon, tolerance):
         rounds, _, state = carry
         g, error = quasi_newton(samples, target, state.best_g, state.pairs, tolerance)
         state = state._replace(best_g=g, best_error=error)
-        # Left to Newton on all samples: those that the part did not stand for.
+        # Not there yet: the part was not typical. Once more, with all samples.
         again = (rounds == 0) & (state.best_error > tolerance)
         start = _restart(first, state, jnp.where(again, 0, _MAX_PASSES))
         state = _newton(samples, target, start, tolerance, _STAGE_TOLERANCE)
@@ -128,7 +129,7 @@ def _balance(log_probs, where, epsilon, tolerance):
     some = jnp.array(True) if where is None else where.any()
     start = 0, some, state
     *_, state = jax.lax.while_loop(lambda carry: carry[1], solve, start)
-    g = state.best_g + 0 * state.best_error  # NaN there is NaN everywhere
+    g = state.best_g + 0 * state.best_error  # a NaN in the error spreads to all of Q
     return softmax(samples, g, weight=samples.weight)
 
 

@@ -137,8 +137,8 @@ def _plain_top_label(logits, num_labels):
     is_label = jnp.arange(logits.shape[1])[None, :] < num_labels
     own, label, second = _top_two(jnp.where(is_label, logits, -jnp.inf))
     other = jnp.maximum(second, jnp.where(is_label, -jnp.inf, logits).max(axis=1))
-    # Where z_y > m its term is exp(0), so that subtracting it loses no more than one
-    # rounding of S ≥ 1; no mask over [M, T] is needed.
+    # S is the sum over all k less the term of y, which needs no mask over [M, T]. That
+    # term is at most 1 and S ≥ 1: the difference loses no more than one rounding.
     ratio = jnp.exp(jnp.minimum(logits - other[:, None], 0))
     rest = ratio.sum(axis=1) - jnp.exp(jnp.minimum(own - other, 0))
     return jnp.where(_finite(logits), label, -1), own, other, rest

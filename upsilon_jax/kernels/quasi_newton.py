@@ -12,8 +12,8 @@ from upsilon_jax.kernels.samples import Samples, dot, exponents, masses
 
 _MAX_STEPS = 19
 _RADIUS = 8.0  # of a step
-# Of what few samples say about pairs of clusters: they make some directions look flat,
-# and steps along them overshoot.
+# Few samples tell little about pairs of clusters: some directions look flat, and steps
+# along them overshoot. So entries off the diagonal are reduced by this share.
 _SHRINKAGE = 0.3
 
 
@@ -36,22 +36,22 @@ def quasi_newton(
 ) -> tuple[jax.Array, jax.Array]:
     """Quasi-Newton (BFGS) on the column potentials, from g close to the solution.
 
-    A gradient at g + u takes the masses q there, as an iteration of `sinkhorn` does. It
-    is in z = Lᵀ u, where the Hessian about the solution, L Lᵀ, is about the identity.
+    A gradient at g + u takes the masses q there, as an iteration of `sinkhorn` does.
+    The steps are in z = Lᵀ u: L Lᵀ is the Hessian near the solution, so that in z it is
+    about the identity, where BFGS starts.
 
     Args:
       samples: M rows.
       target: [K] masses of the clusters.
       g: [K] potentials to start from.
       pairs: [K, K] 1/m Σ_i p_i p_iᵀ, of some samples.
-      tolerance: of the mass error, where it stops. It also does when the error does not
-        fall.
+      tolerance: stops at this mass error, or when the error no longer falls.
 
     Returns:
       The best potentials found, and their mass error.
     """
-    # Bound to g: else XLA stores the exponents before the loop around this, and keeps
-    # them while Newton's method needs the memory.
+    # The barrier binds the exponents to g. Else XLA would compute them before the loop
+    # around this function, and hold them while Newton's method needs the memory.
     samples, g = jax.lax.optimization_barrier((samples, g))
     rows, lower = exponents(samples), cholesky(pairs, _SHRINKAGE)
 
@@ -100,8 +100,8 @@ def _bfgs(inverse, step, change):
 def cholesky(pairs: jax.Array, shrinkage: float = 0.0) -> jax.Array:
     """[K, K] lower L, L Lᵀ = ∇²J, whose null vector (1, ..., 1) is made regular.
 
-    Where rounding makes that fail, ∇²J is that of uniform p_i, I/K: with it the step is
-    that of `sinkhorn`.
+    Where rounding makes that fail, ∇²J is taken to be I/K, that of uniform p_i. The
+    step is then that of `sinkhorn`.
 
     Args:
       pairs: [K, K] 1/m Σ_i p_i p_iᵀ.

@@ -17,16 +17,17 @@ from upsilon_jax.native import available, target
 def by_rows(
     name: str, plain: Callable[..., Any], rule: str, *, sums: bool = False
 ) -> Callable[..., Any]:
-    """A function that a CPU runs in C++, in float32 and where that can be compiled.
+    """A function that a CPU runs in C++, for float32 and where that can be compiled.
 
-    Rows may be sharded over devices: each of them works on its own. Not differentiable
-    in C++.
+    Rows may be sharded over devices: each device works on its own rows. The C++ code
+    has no derivative.
 
     Args:
       name: of the function in `native/rows.cc`, with the arguments of `plain`.
-      plain: the same up to rounding, written in jnp. All that it depends on must be
-        arguments: programs for several devices are kept on disk under these alone.
-      rule: dimensions of its arguments and results, rows are m: "m k, k -> m".
+      plain: the same up to rounding, written in jnp. All that it depends on must be an
+        argument: the cache of programs for several devices tells them apart by nothing
+        else.
+      rule: dimensions of its arguments and results, with m for rows: "m k, k -> m".
       sums: whether the results are sums over rows, to be added up over devices.
     """
 
@@ -43,7 +44,7 @@ def by_rows(
 
 
 def _partitioned(compute, rule, sums):
-    """`compute`, with every device at work on the rows that it has."""
+    """`compute`, where every device works on its own rows."""
     arguments, results = (
         [term.strip().startswith("m") for term in side.split(",")]
         for side in rule.split("->")

@@ -61,7 +61,7 @@ def softmax(
 
 
 def exponents(samples: Samples) -> jax.Array:
-    """[M, K] what `masses` reads: in C++ the exponents, in an order of their own."""
+    """[M, K] what `masses` reads; C++ code stores the entries in another order."""
     return _exponents(*_rows(samples))
 
 
@@ -78,14 +78,14 @@ def masses(samples: Samples, exponents: jax.Array, g: jax.Array) -> jax.Array:
 
 
 def _rows(samples):
-    """The samples, with a mask in any case."""
+    """The samples, with a mask even if all rows take part."""
     if samples.where is not None:
         return samples
     return samples._replace(where=jnp.ones(samples.log_probs.shape[0], bool))
 
 
 def _plain_exponents(log_probs, where, sharpness):
-    return log_probs  # to store anything else takes more time than it saves
+    return log_probs  # storing the exponents would take more time than it saves
 
 
 def _plain_masses(exponents, where, sharpness, g):

@@ -11,10 +11,10 @@ of its logits on D_u as in the Υ-Model; in the loss, a row of a batch
     +sec       False        K      1
     +upsilon   True         K      1 if RPL kept the row, else 0
 
-So with RPL a row loses its loss if it is confident and cut, or not confident at all.
-While P = ∅ (no refresh yet, or one that selects nothing) no row has a loss under +rpl
-and +upsilon, and +sec is the base alone. Every epoch passes over all of D_u, and
-BatchNorm sees rows of weight 0 as well.
+So with RPL a row has no loss if it is not confident, or if RPL cut it. While P = ∅ (no
+refresh yet, or one that selects nothing) no row has a loss under +rpl and +upsilon, and
++sec is the base alone. Every epoch passes over all of D_u. BatchNorm sees all rows,
+those of weight 0 too.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 In a composed method (`compose.py`) P speaks for every row i of a batch, through
 `batch.pseudo`:
 
-    in S         label C + k, weight > 0: the row has a cluster, and learns that
+    in S         label C + k, weight > 0: the row learns this cluster
     not in S     the row has the loss of the base method, times w_i
 
-A base method calls `row_losses` before its mean over rows, or `rows_and_weights` where
-that is a weighted mean. One that keeps S out of its means calls `outside_clusters`, and
-adds `cluster_loss`. Alone it has `batch.pseudo` None, and nothing changes.
+A base method calls `row_losses` before its mean over rows, or `rows_and_weights` before
+a weighted mean. One that keeps S out of its means calls `outside_clusters`, and adds
+`cluster_loss`. Where a method runs alone `batch.pseudo` is None, and nothing changes.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ The only code that reads the hidden labels of D_u: classes 0..C-1 are ID, C.. ar
     open_set        none         C                            C + 1
     oracle          its class    C + k                        C + num_ood_classes
 
-Training starts from the first step with both terms at weight 1 [inferred], and the
-pseudo-label term is the mean over labeled OOD images.
+Both terms of the loss have weight 1 from the first step on [inferred]. The second is
+the mean over the images that are given a label here.
 """
 
 from __future__ import annotations

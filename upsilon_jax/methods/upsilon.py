@@ -102,10 +102,10 @@ def vanilla_pl(
 ) -> Method:
     """Vanilla PL as a base of composition: its own P is all confident images (Eq. 2).
 
-    "pl+upsilon" is `upsilon` with masked batches where τ and the score are the same in
-    both parts: RPL keeps some of the rows that this base labels, with these labels. For
-    a run without composition see "pl" in `METHODS`; the arguments are those of
-    `upsilon`, with K outputs that no pseudo-label of its own ever has.
+    If both parts have the same τ and score, "pl+upsilon" is `upsilon` with masked
+    batches: RPL keeps some of the rows that this base labels, with the same labels.
+    For a run without composition see "pl" in `METHODS`. The arguments are those of
+    `upsilon`; the pseudo-labels made here are never among the K extra outputs.
     """
 
     def refresh(state, outputs, where, key):

@@ -1,8 +1,8 @@
 """C++ functions that XLA:CPU calls, compiled on the machine they run on.
 
-XLA:CPU has no fast convolution and takes several passes over memory where one would do;
-what is here makes up for that, and is never needed: without it all runs as well, only
-slower and rounded differently.
+XLA:CPU has no fast convolution, and takes several passes over memory where one would
+do. This code makes up for that. It is optional: without it everything works, but more
+slowly and with other rounding.
 
     python -m upsilon_jax.native    compiles it ahead of time
     UPSILON_NATIVE=0                turns it off
@@ -27,15 +27,15 @@ FUNCTIONS = {
 SWITCH = "UPSILON_NATIVE"
 
 _lock = threading.Lock()  # seeds that train together trace in threads of their own
-_registered: dict[str, bool] = {}  # what is known of a library; none is tried twice
-_used: set[str] = set()
+_registered: dict[str, bool] = {}  # whether it could be; none is tried twice
+_used: set[str] = set()  # libraries that a traced program calls
 
 
 def available(name: str) -> bool:
-    """Whether `jax.ffi.ffi_call` can call the functions of NAME.cc; asked before it is.
+    """Whether `jax.ffi.ffi_call` can call the functions of NAME.cc: ask before you do.
 
-    The first call ever compiles the file, in some seconds. Where that fails, a warning
-    says so once, and the answer stays the same in this process.
+    The very first time, this compiles the file, which takes some seconds. If that fails
+    a warning says so, and the answer stays "no" in this process.
     """
     if not switched_on() or jax.default_backend() != "cpu":
         return False
@@ -56,7 +56,7 @@ def in_use() -> bool:
 
 
 def switched_on() -> bool:
-    """Whether UPSILON_NATIVE lets the code be used; programs traced before keep it."""
+    """Whether UPSILON_NATIVE allows the code. Programs already traced do not change."""
     value = os.environ.get(SWITCH, "")
     if value not in ("", "0", "1"):
         raise UserError(f"{SWITCH} must be 0 (off) or 1 (on), got {value!r}")
@@ -83,7 +83,7 @@ def _register(name: str) -> bool:
 
 @functools.cache
 def _warn(reason: str) -> None:
-    """Once for a reason, which both libraries may have in common."""
+    """Once for each reason: both libraries may have the same."""
     logging.getLogger(__name__).warning(
         "upsilon_jax's C++ code is left off: slower, and rounded differently "
         "(%s=0 hides this line). %s",

@@ -33,7 +33,7 @@ def _build(name: str) -> int:
     try:
         built = build(name)
     except NotBuilt as error:
-        print(f"{name}: not compiled, and XLA computes it as well. {error}")
+        print(f"{name}: not compiled, XLA computes it instead. {error}")
         return 1
     if not built.path:
         print(f"{name}: compiled, but it cannot be kept: every run compiles it anew")

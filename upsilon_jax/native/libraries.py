@@ -1,8 +1,8 @@
 """Compiles the C++ files, and keeps and loads their libraries.
 
 A library is kept in a folder that only the user can write to, as NAME-KEY-DIGEST.so:
-the key is of all that it was compiled from, the digest of its bytes. One that was cut
-short or changed is thereby seen before it is loaded, where it could end the process.
+the key is of all that it was compiled from, the digest of its bytes. So a library that
+was cut short or changed is found out before it is loaded; it could end the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TIME_LIMIT = 120.0  # seconds for a run of the compiler
 
 
 class NotBuilt(Exception):
-    """Why there is no library; of a compiler's complaints, all lines."""
+    """Why there is no library. If the compiler failed: all that it printed."""
 
     @property
     def line(self) -> str:
@@ -83,7 +83,10 @@ def _compiler() -> list[str]:
 
 
 def _key(name: str, command: tuple[str, ...]) -> str:
-    """Of all that the library depends on; the macros tell compiler and processor."""
+    """A digest of all that the library depends on.
+
+    The compiler's predefined macros stand for its version and for the processor.
+    """
     sources = (HERE / f"{name}.cc", *sorted(HERE.glob("*.h")))
     texts = (source.read_text("utf-8") for source in sources)
     text = "\0".join((*texts, _macros(command), jaxlib.__version__, *command))
@@ -96,7 +99,7 @@ def _macros(command: tuple[str, ...]) -> str:
 
 
 def _find(folder: pathlib.Path, prefix: str) -> Built | None:
-    """A library that is kept and loads; those that do not are deleted."""
+    """A library in the folder that loads. One that does not is deleted."""
     for path in sorted(folder.glob(f"{prefix}-*.so")):
         check_private(path)
         with contextlib.suppress(OSError):  # it is for another system, perhaps

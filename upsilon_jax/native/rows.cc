@@ -1,10 +1,10 @@
 // Passes over the rows of a matrix [M, K], as custom calls of XLA:CPU.
 //
-// Sums and maxima over the columns of a row, and exp, are the work of every kernel of
-// this package. Here as many rows as a register has lanes go through them together, one
-// in each lane, so that K may be small or odd; what an array is read for happens in one
-// pass. Sums over rows are of blocks of fixed size: results depend neither on the
-// number of threads nor on which of them is faster.
+// Every kernel of this package takes sums and maxima over the columns of a row, and exp.
+// Here the rows are worked on together, one in each lane of a register, so that K may be
+// small or odd; a function reads each array once. Sums over rows are made of sums over
+// blocks of fixed size: results depend neither on the number of threads nor on which of
+// them is faster.
 
 #include <cfloat>
 #include <cmath>
@@ -243,7 +243,7 @@ ffi::Error TopLabel(ffi::ThreadPool pool, Matrix logits, Integer num_labels,
       y = is_top ? int32_t(k) - IntVec{} : y;
       sum += Exp2(Min(x - second, Vec{}) * kLog2E);
     }
-    sum -= Exp2(Min(first - second, Vec{}) * kLog2E);  // a term of its own
+    sum -= Exp2(Min(first - second, Vec{}) * kLog2E);  // without y's own term
     y = broken == 0 ? y : IntVec{} - 1;
     for (int64_t r = 0; r < count; ++r) {
       label->typed_data()[row + r] = y[r];

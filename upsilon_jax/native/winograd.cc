@@ -224,8 +224,8 @@ ffi::Error WeightGradient(ffi::ThreadPool pool, Images x, Images dy,
   const int64_t size = kPoints * in * out;
   const int64_t block = BlockSize(in + out);
   const int64_t blocks = (tiles.count + block - 1) / block;
-  // A sum of its own for every thread's share of the blocks, so that the order of
-  // additions does not depend on which thread is faster.
+  // Every thread's share of the blocks has its own sum, so that the order of additions
+  // does not depend on which thread is faster. It does on the number of threads.
   const int64_t shares = std::max<int64_t>(1, std::min(pool.num_threads(), blocks));
   std::vector<float> sums(shares * size);
   const std::vector<float> zeros(std::max(in, out));
