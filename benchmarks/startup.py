@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -93,6 +94,7 @@ def first_step(cache: str, depth: int, width: int) -> float:
     from upsilon_jax.training.setup import initial_state, prepare
 
     enable_cache(cache)
+    os.environ["XDG_CACHE_HOME"] = cache  # C++ libraries are kept there
     config = digits.get_config("upsilon")
     config.model.update(depth=depth, width=width)
     run = prepare(config)
