@@ -8,6 +8,8 @@ import pathlib
 
 from upsilon_jax import commandline
 
+EXIT_DIVERGED = 3  # the loss was not finite
+
 COMMAND = commandline.Command(
     name="main.py",
     about=__doc__,
@@ -19,10 +21,11 @@ COMMAND = commandline.Command(
 )
 
 
-def main(options: commandline.Options) -> None:
+def main(options: commandline.Options) -> int:
     """Trains, and says how it went."""
     # After the flags are parsed: a mistyped flag should not wait for these imports.
     import upsilon_jax
+    from upsilon_jax.workdir.schema import DIVERGED
     from upsilon_jax.workdir.summary import summary
 
     if options.flags.distributed:
@@ -35,6 +38,7 @@ def main(options: commandline.Options) -> None:
         options.config, workdir, override_config=options.flags.override_config
     )
     print(summary(result, workdir))
+    return EXIT_DIVERGED if result["status"] == DIVERGED else 0
 
 
 if __name__ == "__main__":

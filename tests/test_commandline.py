@@ -92,6 +92,8 @@ MISTAKES = [
     (["--config.method.name=baseline"], ["method.name=baseline", "digits:baseline"]),
     (["--config.method.name=rpl", "--config=svhn"], ["take --config=svhn:rpl"]),
     (["--no_such_flag"], ["--no_such_flag: no such flag"]),
+    (["--confg=digits"], ["--confg: no such flag; did you mean --config"]),
+    (["--config=cifar10.json"], ["cifar10.json: there is no such config file"]),
     (["--no_such_flag=3", "--config=digits"], ["--no_such_flag: no such flag"]),
     (["--config=digits", "one", "two"], ["unexpected"]),
     (["--config"], ["Missing value", "--config"]),

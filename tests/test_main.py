@@ -11,7 +11,9 @@ import time
 import pytest
 
 import main
+from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
+from upsilon_jax.workdir.schema import plain
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = (
@@ -50,6 +52,19 @@ def test_a_short_run_from_another_directory(tmp_path):
     assert "upsilon on digits: finished" in done.stdout
     assert "step 2/2" in done.stderr
     assert result(tmp_path / "runs/digits-upsilon-m50-s0")["status"] == "finished"
+
+
+def test_a_diverged_run_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):
+    config = {
+        "method": {"name": "upsilon"},
+        "data": {"name": "digits"},
+        "train": {"report_epochs": 1},
+    }
+    diverged = make_result(config=config, status="diverged", diverged_step=3)
+    monkeypatch.setattr("upsilon_jax.train", lambda *_, **__: plain(diverged))
+    argv = [f"--workdir={tmp_path}"]
+    assert commandline.call(main.COMMAND, main.main, argv) == 3
+    assert "upsilon on digits: diverged at step 3" in capsys.readouterr().out
 
 
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path):

@@ -67,13 +67,17 @@ class Options(NamedTuple):
         return config
 
 
-def run(command: Command, main: Callable[[Options], None]) -> NoReturn:
+# What a command does; it may return an exit code.
+Main = Callable[[Options], int | None]
+
+
+def run(command: Command, main: Main) -> NoReturn:
     """Runs a command with the arguments of the process, and ends the process."""
     # absl's own flags are left at their defaults; libraries may ask for them.
     app.run(lambda _: call(command, main, sys.argv[1:]), argv=[command.name])
 
 
-def call(command: Command, main: Callable[[Options], None], argv: Sequence[str]) -> int:
+def call(command: Command, main: Main, argv: Sequence[str]) -> int:
     """Parses the arguments, calls `main` and returns the exit code.
 
     Only what a user can mend, or has done, becomes a line; a fault of the program keeps
@@ -85,14 +89,13 @@ def call(command: Command, main: Callable[[Options], None], argv: Sequence[str])
             return 0
         options = parse(command, argv)
         _set_up_process()
-        main(options)
+        return main(options) or 0
     except Interrupted as interrupted:
         _say(command, interrupted)
         return interrupted.exit_code
     except UserError as error:
         _say(command, error)
         return 2
-    return 0
 
 
 def _set_up_process() -> None:
@@ -143,7 +146,8 @@ def _separate(command: Command, rest: list[str]) -> tuple[list[str], list[str]]:
             fields.append(argument)
         else:
             flag = argument.split("=")[0]
-            known = [f"--{name}" for name in (*command.flags, "help")]
+            config = ["--config"] if command.takes_config else []
+            known = [*config, *(f"--{name}" for name in (*command.flags, "help"))]
             raise ConfigError(f"{flag}: no such flag; {nearest(flag, known)}")
     return fields, bare
 

@@ -47,7 +47,7 @@ def find_config(name: str) -> pathlib.Path:
     path = pathlib.Path(name)
     if path.suffix == ".py" and path.is_file():
         return path
-    if len(path.parts) == 1:
+    if len(path.parts) == 1 and path.suffix in ("", ".py"):
         for folder in _FOLDERS:
             if (folder / f"{path.stem}.py").is_file():
                 return folder / f"{path.stem}.py"
