@@ -70,10 +70,7 @@ def train_run(
                 _train(run, progress, observer, save)
                 result = _result(run, progress)
             except KeyboardInterrupt:
-                if progress.can_be_saved():
-                    save()
-                    observer.say(f"saved at step {progress.step}")
-                observer.say("the same command goes on from the newest checkpoint")
+                _stop(progress, observer, save)
                 raise
         if chief:
             # Once more: only now is it known for sure whether C++ code ran.
@@ -108,6 +105,15 @@ def _train(
         clock = time.monotonic()
         if schedule.save_due(progress.epoch):
             save()
+
+
+def _stop(progress: Progress, observer: Observer, save: Callable[[], None]) -> None:
+    """Saves what there is, before its time."""
+    if progress.can_be_saved():
+        save()
+        observer.say(f"saved at step {progress.step}; the same command goes on there")
+    else:
+        observer.say("the same command goes on from the newest checkpoint")
 
 
 def _finish_epoch(
