@@ -208,7 +208,7 @@ def test_an_npz_without_unlabeled_images_is_split_by_class(tmp_path):
     run = prepare(config)
     # 3 × 6 images of the classes to learn are left, and as many foreign ones go in
     assert np.bincount(run.hidden).tolist() == [6] * 6
-    assert (run.num_classes, len(run.splits.test)) == (3, 60)
+    assert (run.splits.num_classes, len(run.splits.test)) == (3, 60)
     assert run.config.train.batch_size == 8  # of 12 labeled images
 
 

@@ -43,8 +43,9 @@ LIVE_SCORE = {
     "upsilon_ent": {"threshold": -1.8, "ood_threshold": -1.85},
     "upsilon_sd": {"threshold": 0.1, "ood_threshold": 0.05},
 }
-# In a composed method; the tiny network is less sure over T = C + K outputs.
-LIVE_WRAPPER = {"threshold": 0.25, "ood_threshold": 0.2, "num_clusters": 2}
+# In a composed method, where networks are less sure over T = C + K outputs: every row
+# is confident or gets a cluster.
+LIVE_WRAPPER = {"threshold": 0.25, "ood_threshold": 0.25, "num_clusters": 2}
 # The gradient is the optimizer's state, so that a step shows it.
 SHOW_GRADIENT = optax.GradientTransformation(
     init=lambda params: jax.tree.map(jnp.zeros_like, params),
