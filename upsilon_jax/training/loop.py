@@ -25,7 +25,7 @@ from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
 from upsilon_jax.workdir import files, schema
 from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
 from upsilon_jax.workdir.observer import Observer
-from upsilon_jax.workdir.schema import Entry, Result
+from upsilon_jax.workdir.schema import Entry, Manifest, Result
 
 
 def train_run(
@@ -73,8 +73,10 @@ def train_run(
                 _stop(progress, observer, save)
                 raise
         if chief:
-            # Once more: only now is it known for sure whether C++ code ran.
-            files.write_json(workdir / files.MANIFEST, make_manifest(run))
+            # Only now is it known for sure whether C++ code ran.
+            manifest = schema.read(Manifest, workdir / files.MANIFEST)
+            manifest = manifest._replace(native=result.native)
+            files.write_json(workdir / files.MANIFEST, manifest)
             save_curves(result, workdir / files.CURVES)
             files.write_json(workdir / files.RESULT, result)
     return schema.parse(Result, schema.plain(result), str(workdir))
