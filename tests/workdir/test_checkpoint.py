@@ -2,6 +2,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +54,17 @@ def test_only_the_newest_are_kept(tmp_path):
     save_steps(tmp_path, [1, 2, 3, 4], keep=2)
     kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert kept == ["3", "4"]
+
+
+def test_threads_save_at_the_same_time(tmp_path):
+    steps = range(1, 21)
+    with ThreadPoolExecutor(2) as threads:
+        folders = [tmp_path / "one", tmp_path / "other"]
+        for saved in [threads.submit(save_steps, folder, steps) for folder in folders]:
+            saved.result()
+    for folder in folders:
+        checkpoint, complaints = restore(folder)
+        assert checkpoint.number == 20 and not complaints
 
 
 def flip_a_bit(folder):

@@ -14,6 +14,7 @@ import os
 import pathlib
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from upsilon_jax.errors import WorkdirError
+
+# Orbax keeps the number of the save under way in a class attribute. Two threads that
+# start to save at the same time (two seeds) take each other's, and one waits for ever.
+_starting = threading.Lock()
 
 
 class Checkpoint(NamedTuple):
@@ -83,7 +88,7 @@ class Checkpoints:
         if number == self._newest:
             return
         record = {**record, "digest": tree_digest(state)}
-        with self._named_errors():
+        with _starting, self._named_errors():
             saved = self._manager.save(
                 number,
                 args=ocp.args.Composite(
