@@ -16,6 +16,7 @@ from upsilon_jax.workdir.schema import Result, plain, read
 
 CONFIG, MANIFEST, RESULT = "config.json", "manifest.json", "result.json"
 CURVES, SKIPPED = "curves.png", "skipped.txt"
+FINDINGS = "findings.npz"
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "pillow")
 
