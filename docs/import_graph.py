@@ -31,7 +31,8 @@ LAYERS = (
     ("inference",),
     ("training",),
     ("commandline",),
-    ("__init__", "sweep", "__main__"),
+    ("sweep",),
+    ("__init__", "__main__"),
 )
 
 # Where a box is from left (0) to right (2), so that no arrow crosses another box.

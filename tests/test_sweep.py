@@ -1,14 +1,20 @@
 """The sweep as a user meets it, and the table of its runs."""
 
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from upsilon_jax import commandline, sweep
+from upsilon_jax import commandline
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
+from upsilon_jax.sweep.__main__ import COMMAND, _jobs
+from upsilon_jax.sweep.grid import grid
+from upsilon_jax.sweep.workers import CRASHED, Task, Worker, divided
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = (
@@ -48,16 +54,92 @@ def test_a_sweep_trains_all_combinations_once_and_the_report_tabulates_them(tmp_
     assert "seeds per cell: 2" in table.stdout
 
 
+def runs(*told):
+    return list(grid(commandline.parse(COMMAND, told)).values())
+
+
 def test_all_methods_have_a_name_for_them_together():
-    told = ["--methods=all", "--seeds=0,3", "--mismatch=0,0.5"]
-    configs = list(sweep.combinations(commandline.parse(sweep.COMMAND, told)))
+    configs = runs("--methods=all", "--seeds=0,3", "--mismatch=0,0.5")
     assert [c.method.name for c in configs] == 4 * list(METHODS)
     per_seed = 2 * len(METHODS)
     assert [c.seed for c in configs] == [0] * per_seed + [3] * per_seed
     assert {c.data.mismatch for c in configs} == {0, 0.5}
 
 
+def test_seeds_are_numbers_and_ranges():
+    assert [c.seed for c in runs("--methods=pl", "--seeds=0-2,7")] == [0, 1, 2, 7]
+    with pytest.raises(ConfigError, match="--seeds=0-x"):
+        runs("--methods=pl", "--seeds=0-x")
+
+
 def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
-    told = ["--methods=pl", "--seeds=0", "--config.data.mismatch=0.25"]
-    (config,) = sweep.combinations(commandline.parse(sweep.COMMAND, told))
+    (config,) = runs("--methods=pl", "--seeds=0", "--config.data.mismatch=0.25")
     assert config.data.mismatch == 0.25
+
+
+@pytest.mark.parametrize("told", ["0", "-1", "two"])
+def test_jobs_are_a_number(told):
+    with pytest.raises(ConfigError, match=f"--jobs={told}"):
+        _jobs(told, 4)
+    assert _jobs("3", 2) == 2  # no more than there are runs
+
+
+def test_jobs_have_cores_of_their_own():
+    assert divided([0, 1, 2, 3, 4], 2) == [[0, 1], [2, 3]]
+    assert divided([4, 7], 2) == [[4], [7]]
+    assert divided([0, 1], 3) == [[0, 1]] * 3
+
+
+def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
+    (config,) = runs("--methods=pl", "--seeds=0")
+    worker = Worker([])
+    worker.begin(Task("a run", config, tmp_path / "run", tmp_path / "shared"))
+    os.kill(worker._process.pid, signal.SIGKILL)
+    outcome = worker.outcome()
+    assert (outcome.name, outcome.status) == ("a run", CRASHED)
+    assert "-9" in outcome.message
+    other = worker.renewed()
+    assert other is not worker and other.renewed() is other
+    worker.close()
+    other.close()
+
+
+def digests(folder):
+    results = sorted(folder.rglob("result.json"))
+    return {p.parent.name: json.loads(p.read_text())["params_digest"] for p in results}
+
+
+@pytest.mark.slow
+def test_a_sweep_cut_off_and_started_twice_gives_the_same_results(tmp_path):
+    longer = ("--config.train.epochs=6", "--config.train.pretrain_epochs=3")
+    small = (*SMALL, *longer)
+    grid = ("--methods=baseline,pl", "--seeds=0", "--mismatch=0.5,1", *small)
+    whole = run("upsilon_jax.sweep", *grid, f"--workdir={tmp_path}/whole", "--jobs=1")
+    assert whole.returncode == 0, whole.stderr
+    alone = run(
+        "main",
+        "--config=configs/digits.py:pl",
+        f"--workdir={tmp_path}/alone",
+        "--config.data.mismatch=1",
+        *small,
+    )
+    assert alone.returncode == 0, alone.stderr
+    command = [sys.executable, "-m", "upsilon_jax.sweep", *grid]
+    command += [f"--workdir={tmp_path}/cut", "--jobs=1"]
+    start = lambda: subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
+    with start() as first:
+        first.stderr.readline()  # a run has ended
+        first.send_signal(signal.SIGTERM)
+        first.communicate()
+    assert first.returncode == 128 + signal.SIGTERM
+    assert len(digests(tmp_path / "cut")) < 4
+    with start() as one, start() as other:
+        one.communicate()
+        other.communicate()
+    assert (one.returncode, other.returncode) == (0, 0)
+    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+    # The run at the second ratio took its pre-training from the one at the first.
+    shared = json.loads((tmp_path / "whole/digits-pl-m100-s0/result.json").read_text())
+    assert shared["resumed_from"]
+    (alone,) = digests(tmp_path / "alone").values()
+    assert alone == digests(tmp_path / "whole")["digits-pl-m100-s0"]

@@ -88,7 +88,7 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
             print(help_text(command))  # noqa: T201
             return 0
         options = parse(command, argv)
-        _set_up_process()
+        set_up_process()
         return main(options) or 0
     except Interrupted as interrupted:
         _say(command, interrupted)
@@ -98,7 +98,7 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
         return 2
 
 
-def _set_up_process() -> None:
+def set_up_process() -> None:
     """Settings of the whole process: the business of commands, and only theirs."""
     logging.set_verbosity(logging.WARNING)  # orbax tells of every file it touches
     # TensorFlow, which reads records and writes events here, announces its oneDNN in

@@ -27,6 +27,10 @@ class WorkdirError(UserError):
     """A workdir that cannot be used."""
 
 
+class WorkdirInUse(WorkdirError):
+    """A workdir that another process is at work in."""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """The end of a message about an unknown name: near ones, else some that exist."""
     names = list(names)

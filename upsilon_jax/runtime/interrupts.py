@@ -61,6 +61,11 @@ def request(signum: int) -> None:
     _Signals.request = signum
 
 
+def requested() -> int | None:
+    """The signal that has come, if one has."""
+    return _Signals.request
+
+
 def check() -> None:
     """Raises Interrupted if a signal has come.
 

@@ -19,6 +19,7 @@ from upsilon_jax.inference.metrics import measure_labels
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.training.epoch import train_epoch
 from upsilon_jax.training.manifest import make_manifest
+from upsilon_jax.training.pretrained import find_pretrained, leave_pretrained
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, final_measures, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
@@ -35,6 +36,7 @@ def train_run(
     mesh: Mesh | None = None,
     shared: Shared | None = None,
     override_config: bool = False,
+    pretrained: pathlib.Path | None = None,
     label: str = "",
 ) -> Result:
     """Trains one run, or goes on where the workdir's checkpoint stands.
@@ -45,6 +47,7 @@ def train_run(
       mesh: the devices to use; None for all of them.
       shared: data and programs of other runs.
       override_config: goes on although the stored config differs.
+      pretrained: a folder with the supervised epochs of other runs.
       label: which of several runs this is, for what is shown.
 
     Returns:
@@ -62,12 +65,13 @@ def train_run(
         run = prepare(config, mesh=mesh, shared=shared)
         if found := find(run.config):  # what was left open is now chosen
             return found
-        with _opened(run, workdir, chief, label) as (progress, checkpoints, observer):
+        with _opened(run, workdir, chief, label, pretrained) as opened:
+            progress, checkpoints, observer = opened
             save = lambda: checkpoints.save(
                 progress.number, progress.state, progress.record()
             )
             try:
-                _train(run, progress, observer, save)
+                _train(run, progress, observer, save, pretrained)
                 result = _result(run, progress)
             except KeyboardInterrupt:
                 _stop(progress, observer, save)
@@ -83,7 +87,11 @@ def train_run(
 
 
 def _train(
-    run: Run, progress: Progress, observer: Observer, save: Callable[[], None]
+    run: Run,
+    progress: Progress,
+    observer: Observer,
+    save: Callable[[], None],
+    pretrained: pathlib.Path | None,
 ) -> None:
     """Algorithm 1.
 
@@ -107,6 +115,8 @@ def _train(
         clock = time.monotonic()
         if schedule.save_due(progress.epoch):
             save()
+        if pretrained:
+            leave_pretrained(run, pretrained, progress)
 
 
 def _stop(progress: Progress, observer: Observer, save: Callable[[], None]) -> None:
@@ -158,7 +168,11 @@ def _finish_epoch(
 
 @contextlib.contextmanager
 def _opened(
-    run: Run, workdir: pathlib.Path, chief: bool, label: str
+    run: Run,
+    workdir: pathlib.Path,
+    chief: bool,
+    label: str,
+    pretrained: pathlib.Path | None,
 ) -> Iterator[tuple[Progress, Checkpoints, Observer]]:
     """The run at its newest usable checkpoint, or at step 0, and what it writes to.
 
@@ -172,6 +186,8 @@ def _opened(
             files.write_json(workdir / files.MANIFEST, make_manifest(run))
             lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
+        if not checkpoint and pretrained:
+            checkpoint = find_pretrained(run, pretrained, state)
         progress = resume(checkpoint) if checkpoint else Progress(state)
         steps = (run.schedule.total_steps, progress.step)
         with Observer(workdir, *steps, active=chief, label=label) as observer:

@@ -28,6 +28,7 @@ def train(
     workdir: str | pathlib.Path,
     *,
     override_config: bool = False,
+    pretrained: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """Trains as the config says, or goes on where the workdir's checkpoint stands.
 
@@ -39,6 +40,7 @@ def train(
       workdir: gets checkpoints, TensorBoard events, `manifest.json`, `result.json` and
         `curves.png`; with several seeds, each in a folder `seed_S` of its own.
       override_config: goes on although the stored config differs.
+      pretrained: a folder for supervised epochs that runs of a sweep have in common.
 
     Returns:
       The contents of `result.json`; with several seeds those of `schema.Seeds`.
@@ -50,12 +52,13 @@ def train(
     validate(config)
     workdir, count = pathlib.Path(workdir), config.train.num_seeds
     with interrupts.listening():
+        told = {"override_config": override_config, "pretrained": pretrained}
         if count == 1:
-            return plain(train_run(config, workdir, override_config=override_config))
-        return plain(of_seeds(_train_seeds(config, workdir, override_config)))
+            return plain(train_run(config, workdir, **told))
+        return plain(of_seeds(_train_seeds(config, workdir, **told)))
 
 
-def _train_seeds(config, workdir: pathlib.Path, override_config: bool) -> list[Result]:
+def _train_seeds(config, workdir: pathlib.Path, **told: Any) -> list[Result]:
     """The results of all seeds, in order."""
     shared, count = Shared(), config.train.num_seeds
 
@@ -65,8 +68,8 @@ def _train_seeds(config, workdir: pathlib.Path, override_config: bool) -> list[R
             workdir / f"seed_{seed}",
             mesh=mesh,
             shared=shared,
-            override_config=override_config,
             label=f"seed {seed}",
+            **told,
         )
 
     seeds, meshes = range(config.seed, config.seed + count), sharding.seed_meshes(count)

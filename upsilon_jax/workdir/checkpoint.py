@@ -22,7 +22,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import WorkdirError, WorkdirInUse
 
 # Orbax keeps the number of the save under way in a class attribute. Two threads that
 # start to save at the same time (two seeds) take each other's, and one waits for ever.
@@ -49,14 +49,14 @@ def tree_digest(tree: Any) -> str:
 
 @contextlib.contextmanager
 def locked(workdir: pathlib.Path) -> Iterator[None]:
-    """Holds the workdir: a second process gets a WorkdirError that names the first."""
+    """Holds the workdir: a second process gets a WorkdirInUse that names the first."""
     path = workdir / ".lock"
     with open(path, "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise WorkdirError(
+            raise WorkdirInUse(
                 f"{workdir} is in use by {file.read().strip() or 'another process'}; "
                 "wait for it, or give another --workdir"
             ) from None
@@ -98,6 +98,10 @@ class Checkpoints:
         if not saved:
             raise WorkdirError(f"{self._folder}: checkpoint {number} was not saved")
         self._newest = number
+
+    def has_any(self) -> bool:
+        """Whether something was saved, usable or not."""
+        return bool(self._manager.all_steps())
 
     def restore(self, template: Any) -> tuple[Checkpoint | None, list[str]]:
         """The newest checkpoint that verifies, or None if none was ever saved.

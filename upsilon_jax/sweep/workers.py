@@ -1,0 +1,183 @@
+"""Processes that train the runs of a sweep, each on cores of its own.
+
+A worker takes one run after the other and tells how it ended. If it dies (out of
+memory, a fault in compiled code) only its run is lost, and another worker takes its
+place. Whoever started a run first has locked its folder: a second sweep takes others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pathlib
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+from upsilon_jax.config import ConfigDict
+from upsilon_jax.errors import UserError, WorkdirInUse
+
+LOG = "log.txt"  # in the folder of a run: what it would have shown
+
+# How a run ended, beside the result's own "finished" and "diverged".
+REFUSED, CRASHED, BUSY, STOPPED = "refused", "crashed", "busy", "stopped"
+
+_SPAWN = multiprocessing.get_context("spawn")  # a fork would take JAX's threads along
+
+
+class Task(NamedTuple):
+    """A run that is to be trained."""
+
+    name: str
+    config: ConfigDict
+    workdir: pathlib.Path
+    pretrained: pathlib.Path  # see `training.pretrained`
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    name: str
+    status: str
+    accuracy: float | None = None
+    message: str = ""
+    seconds: float = 0.0
+
+
+class Worker:
+    """A process, as seen by the one that started it."""
+
+    def __init__(self, cores: Sequence[int]):
+        """Starts a process that may use these cores; none: as many as it likes."""
+        self.connection, theirs = _SPAWN.Pipe()
+        self._cores = cores
+        self._process = _SPAWN.Process(target=_serve, args=(theirs, cores))
+        self._process.start()
+        theirs.close()  # else its end would go unnoticed
+        self.task: Task | None = None
+        self._start = 0.0
+
+    def begin(self, task: Task) -> None:
+        """Gives it a run; only if it has none."""
+        self.task, self._start = task, time.monotonic()
+        self.connection.send(task)
+
+    def outcome(self) -> Outcome:
+        """Of the run it has; waits for it."""
+        task, self.task = self.task, None
+        seconds = time.monotonic() - self._start
+        try:
+            return self.connection.recv()._replace(seconds=seconds)
+        except (EOFError, ConnectionError):
+            self._process.join()
+            message = f"the process ended with exit code {self._process.exitcode}"
+            return Outcome(task.name, CRASHED, message=message, seconds=seconds)
+
+    def renewed(self) -> Worker:
+        """This worker, or another in its place if it has died."""
+        return self if self._process.is_alive() else Worker(self._cores)
+
+    def stop(self, signum: int) -> None:
+        """Asks its run to save and end, as the signal does."""
+        if self.task and self._process.is_alive():
+            os.kill(self._process.pid, signum)
+
+    def close(self) -> None:
+        """Lets it end."""
+        self.connection.close()
+        self._process.join()
+
+
+def ready(workers: Sequence[Worker], seconds: float) -> list[Worker]:
+    """Workers whose run has ended; waits for one, at most so long."""
+    busy = {worker.connection: worker for worker in workers if worker.task}
+    return [busy[connection] for connection in wait(list(busy), seconds)]
+
+
+def divided(cores: Sequence[int], jobs: int) -> list[list[int]]:
+    """The cores of each job, as many for each as possible; shared if there are less."""
+    if jobs > len(cores):
+        return [list(cores)] * jobs
+    share = len(cores) // jobs
+    return [list(cores[job * share : (job + 1) * share]) for job in range(jobs)]
+
+
+def backend() -> str:
+    """The kind of device that a worker would use.
+
+    Asked in a process of its own: the one that asks must leave an accelerator alone.
+    """
+    ours, theirs = _SPAWN.Pipe()
+    process = _SPAWN.Process(target=_tell_backend, args=(theirs,))
+    process.start()
+    found = ours.recv()
+    process.join()
+    return found
+
+
+def _tell_backend(connection: Connection) -> None:
+    import jax
+
+    connection.send(jax.default_backend())
+
+
+def _serve(connection: Connection, cores: Sequence[int]) -> None:
+    """The life of a worker."""
+    # Ctrl-C in a terminal reaches a whole group of processes. This one is told by
+    # `Worker.stop`: a second signal would not wait until the run is saved.
+    os.setpgrp()
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)  # before JAX starts its threads
+    from upsilon_jax.commandline import set_up_process
+
+    set_up_process()
+    with contextlib.suppress(EOFError):  # nobody is there any more
+        while True:
+            task = connection.recv()
+            task.workdir.mkdir(parents=True, exist_ok=True)
+            with _written_to(task.workdir / LOG):
+                outcome = _train(task)
+            connection.send(outcome)
+
+
+def _train(task: Task) -> Outcome:
+    from upsilon_jax.training.seeds import train
+
+    try:
+        result: dict[str, Any] = train(
+            task.config, task.workdir, pretrained=task.pretrained
+        )
+    except WorkdirInUse as error:
+        return Outcome(task.name, BUSY, message=str(error))
+    except UserError as error:
+        return Outcome(task.name, REFUSED, message=" ".join(str(error).split()))
+    except KeyboardInterrupt:
+        return Outcome(task.name, STOPPED)
+    except Exception as error:
+        traceback.print_exc()
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Outcome(task.name, CRASHED, message=f"{message} (see {LOG})")
+    return Outcome(task.name, result["status"], result["accuracy"])
+
+
+@contextlib.contextmanager
+def _written_to(path: pathlib.Path):
+    """What this process and its libraries print goes to the end of a file."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with open(path, "a", encoding="utf-8") as file:
+        try:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for descriptor, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, descriptor)
+                os.close(copy)
