@@ -12,8 +12,9 @@ import pytest
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
-from upsilon_jax.sweep.__main__ import COMMAND, _jobs
+from upsilon_jax.sweep.__main__ import COMMAND
 from upsilon_jax.sweep.grid import grid
+from upsilon_jax.sweep.queue import choose_jobs
 from upsilon_jax.sweep.workers import CRASHED, Task, Worker, divided
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -80,8 +81,8 @@ def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
 @pytest.mark.parametrize("told", ["0", "-1", "two"])
 def test_jobs_are_a_number(told):
     with pytest.raises(ConfigError, match=f"--jobs={told}"):
-        _jobs(told, 4)
-    assert _jobs("3", 2) == 2  # no more than there are runs
+        choose_jobs(told, 4)
+    assert choose_jobs("3", 2) == 2  # no more than there are runs
 
 
 def test_jobs_have_cores_of_their_own():

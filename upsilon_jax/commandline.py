@@ -36,6 +36,7 @@ class Command(NamedTuple):
     about: str  # shown above the flags in its help
     flags: Mapping[str, tuple[Any, str]]  # name -> (default, whose type counts; help)
     argument: str | None = None  # its positional argument: `CONFIG`, or another name
+    needs_argument: bool = True
     takes_config: bool = True
 
 
@@ -121,7 +122,7 @@ def parse(command: Command, argv: Sequence[str]) -> Options:
     spec = vars(told).pop("config", None)
     if command.argument == CONFIG:
         spec = argument or spec
-    if command.argument and not (argument or spec):
+    if command.argument and command.needs_argument and not (argument or spec):
         raise ConfigError(f"{command.argument} is missing; --help says more")
     if not command.takes_config:
         return Options(told, argument)

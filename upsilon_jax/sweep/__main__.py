@@ -13,10 +13,8 @@ import pathlib
 import sys
 
 from upsilon_jax import commandline
-from upsilon_jax.errors import ConfigError
 from upsilon_jax.sweep.grid import grid
-from upsilon_jax.sweep.queue import cores, work
-from upsilon_jax.sweep.workers import Task, backend
+from upsilon_jax.sweep.queue import EXIT_INCOMPLETE, train_all
 
 COMMAND = commandline.Command(
     name="python -m upsilon_jax.sweep",
@@ -30,32 +28,13 @@ COMMAND = commandline.Command(
     },
 )
 
-EXIT_INCOMPLETE = 1  # some runs crashed or were refused
-
 
 def main(options: commandline.Options) -> int:
     """Trains what is not trained yet."""
     root = pathlib.Path(options.flags.workdir or f"runs/sweep-{options.config_name}")
-    tasks = [
-        Task(name, config, root / name, root / ".pretrained")
-        for name, config in grid(options).items()
-    ]
-    complete = work(tasks, _jobs(options.flags.jobs, len(tasks)))
+    complete = train_all(grid(options), root, options.flags.jobs)
     sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
     return 0 if complete else EXIT_INCOMPLETE
-
-
-def _jobs(told: str | None, num_tasks: int) -> int:
-    """Without being told: one a core, where there is no accelerator to share.
-
-    A small network keeps one core busy: two processes on one core each finish more runs
-    than one on two (docs/performance.md).
-    """
-    if told is None:
-        return min(len(cores()) if backend() == "cpu" else 1, num_tasks)
-    if not told.isdecimal() or not int(told):
-        raise ConfigError(f"--jobs={told}: must be a number, at least 1")
-    return min(int(told), num_tasks)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tqdm
 
+from upsilon_jax.config import ConfigDict
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.runtime import interrupts
 from upsilon_jax.sweep import workers as processes
 from upsilon_jax.sweep.workers import BUSY, CRASHED, REFUSED, Outcome, Task, Worker
@@ -18,21 +21,55 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_UNTIL_ASKED_AGAIN = 5.0  # for a run that another process is at
 
 
-def cores() -> list[int]:
+EXIT_INCOMPLETE = 1  # of a command: some runs crashed or were refused
+
+
+def train_all(
+    configs: Mapping[str, ConfigDict], root: pathlib.Path, jobs: str | None
+) -> bool:
+    """Trains what is not trained yet; returns whether all finished or diverged.
+
+    Args:
+      configs: the folder of every run, and its config.
+      root: where the folders are.
+      jobs: how many runs at a time, as the user wrote it; None for the best.
+
+    Raises:
+      Interrupted: somebody wants it to stop; what ran is saved.
+    """
+    tasks = [
+        Task(name, config, root / name, root / ".pretrained")
+        for name, config in configs.items()
+    ]
+    return not tasks or _work(tasks, choose_jobs(jobs, len(tasks)))
+
+
+def choose_jobs(told: str | None, num_tasks: int) -> int:
+    """Without being told: one a core, where there is no accelerator to share.
+
+    A small network keeps one core busy: two processes on one core each finish more runs
+    than one on two (docs/performance.md).
+    """
+    if told is None:
+        jobs = len(_cores()) if processes.backend() == "cpu" else 1
+    elif told.isdecimal() and int(told):
+        jobs = int(told)
+    else:
+        raise ConfigError(f"--jobs={told}: must be a number, at least 1")
+    return min(jobs, num_tasks)
+
+
+def _cores() -> list[int]:
     """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
-def work(tasks: Sequence[Task], jobs: int) -> bool:
-    """Trains all tasks, `jobs` at a time; returns whether all finished or diverged.
-
-    Raises:
-      Interrupted: somebody wants it to stop; what ran is saved.
-    """
+def _work(tasks: Sequence[Task], jobs: int) -> bool:
+    """Hands out tasks until all have ended."""
     waiting = [(0.0, task) for task in tasks]  # not before that time
-    workers = [Worker(share) for share in processes.divided(cores(), jobs)]
+    workers = [Worker(share) for share in processes.divided(_cores(), jobs)]
     shown = _Shown(len(tasks), jobs)
     try:
         with interrupts.listening():
