@@ -72,6 +72,11 @@ def test_pretraining_is_supervised_and_labels_come_after_it(uninterrupted):
     assert [entry["num_selected"] > 0 for entry in history] == [False] + [True] * 5
     refreshed = [entry["epoch"] for entry in history if "kl_ood" in entry]
     assert refreshed == [2, 4]
+    assert [entry["epoch"] for entry in history if "num_changed" in entry] == [2, 4]
+    assert history[1]["num_changed"] == history[1]["num_selected"]  # P was empty
+    for entry in history[1:]:
+        assert sum(entry["cluster_counts"]) == entry["num_explored"]
+        assert 0 <= entry["explored_recall"] <= 1
 
 
 def test_both_programs_are_traced_exactly_once(resident):

@@ -127,8 +127,9 @@ def _finish_epoch(
     """
     schedule, state, epoch = run.schedule, progress.state, progress.epoch + 1
     trained = time.monotonic()
-    imbalance, scores = None, (None, None)
+    imbalance, scores, previous = None, (None, None), None
     if schedule.refresh_due(epoch):
+        previous = run.method.selection(state.method)
         state, imbalance = refresh(run, state, epoch)
     refreshed = time.monotonic()
     if schedule.evaluate_due(epoch):
@@ -136,8 +137,11 @@ def _finish_epoch(
     evaluated = time.monotonic()
     labels = run.method.selection(state.method)
     if labels is not None:
-        observer.pseudo_labels(progress.step, labels, run.method.heads["logits"].size)
-        labels = measure_labels(labels, run.hidden, run.splits.num_classes)
+        num_classes, num_outputs = run.splits.num_classes, run.num_outputs
+        observer.pseudo_labels(progress.step, labels, num_outputs)
+        labels = measure_labels(
+            labels, run.hidden, num_classes, num_outputs - num_classes, previous
+        )
     steps = schedule.steps_per_epoch
     entry = Entry(
         epoch=epoch,
