@@ -42,7 +42,12 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["upsilon_jax", "upsilon_jax.*"]),
-    package_data={"upsilon_jax": ["py.typed", "**/*.cc", "**/*.h", "**/*.txt"]},
+    package_data={
+        "upsilon_jax": [
+            "py.typed",
+            *(f"**/*.{end}" for end in ("cc", "h", "txt", "css", "js")),
+        ]
+    },
     install_requires=CORE,
     extras_require={
         "bench": BENCH,

@@ -16,7 +16,7 @@ from upsilon_jax.workdir.whole import written_whole
 
 CONFIG, MANIFEST, RESULT = "config.json", "manifest.json", "result.json"
 CURVES, SKIPPED = "curves.png", "skipped.txt"
-FINDINGS = "findings.npz"
+FINDINGS, REPORT = "findings.npz", "report.html"
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "pillow")
 
