@@ -88,7 +88,11 @@ class Browser:
 
     def complaints(self):
         """What the console shows, and exceptions of scripts."""
-        kinds = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+        kinds = (
+            "Log.entryAdded",
+            "Runtime.exceptionThrown",
+            "Runtime.consoleAPICalled",
+        )
         return [e["params"] for e in self.events if e["method"] in kinds]
 
     def requests(self):

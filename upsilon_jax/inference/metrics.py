@@ -69,7 +69,7 @@ def measure_labels(
       num_clusters: K.
       previous: P before the refresh, if there was one.
     """
-    label = _labels_of(labels)
+    label = labels_of(labels)
     confident, explored = (0 <= label) & (label < num_classes), label >= num_classes
     counts = np.bincount(label[confident], minlength=num_classes)
     clusters = np.bincount(label[explored] - num_classes, minlength=num_clusters)
@@ -81,7 +81,7 @@ def measure_labels(
         cluster_counts=clusters.tolist() if num_clusters else None,
     )
     if previous is not None:
-        changed = int((label != _labels_of(previous)).sum())
+        changed = int((label != labels_of(previous)).sum())
         found = found._replace(num_changed=changed)
     if np.any(hidden < 0):
         return found
@@ -101,7 +101,7 @@ def measure_labels(
     )
 
 
-def _labels_of(labels: PseudoLabels) -> np.ndarray:
+def labels_of(labels: PseudoLabels) -> np.ndarray:
     """[N] labels, -1 for images outside P."""
     return np.where(np.asarray(labels.weight) > 0, np.asarray(labels.label), -1)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from upsilon_jax.report.markup import Markup, tag
 
 _WIDTH, _HEIGHT = 420, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 42
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 22, 12, 42
 _MOST_POINTS = 400  # a line with more looks the same
 
 
@@ -92,10 +92,9 @@ def histogram(
             if number:
                 left, top = frame.place(i / len(counts), below[i] + number)
                 right, bottom = frame.place((i + 1) / len(counts), below[i])
-                box = dict(
-                    width=f"{right - left - 1:.1f}", height=f"{bottom - top:.1f}"
-                )
-                shown.append(tag("rect", class_=f"fill c{color}", x=left, y=top, **box))
+                width, height = round(right - left - 1, 1), round(bottom - top, 1)
+                box = dict(x=left, y=top, width=width, height=height)
+                shown.append(tag("rect", class_=f"fill c{color}", **box))
         below = [b + number for b, number in zip(below, counts, strict=True)]
     story = "; ".join(
         f"{label}: {sum(counts):,} images, {sum(counts[: len(counts) // 2]):,} of them "
@@ -103,14 +102,16 @@ def histogram(
         for label, _, counts in parts
     )
     if mark:
-        x, _ = frame.place(mark[0], 0)
-        shown.append(
-            tag("line", class_="mark", x1=x, x2=x, y1=_TOP, y2=_HEIGHT - _BOTTOM)
-        )
-        end = "end" if mark[0] > 0.6 else "start"
-        gap = -5 if mark[0] > 0.6 else 5
-        shown.append(tag("text", mark[1], x=x + gap, y=_TOP + 12, text_anchor=end))
+        shown += _mark(frame, *mark)
     return _figure(title, story, shown, [part[:2] for part in parts])
+
+
+def _mark(frame: Frame, position: float, text: str) -> list[Markup]:
+    """A vertical line, and on the side with more room what it is."""
+    (x, top), (_, bottom) = (frame.place(position, y) for y in reversed(frame.y))
+    side = dict(x=x - 5, text_anchor="end") if position > 0.6 else dict(x=x + 5)
+    line = tag("line", class_="mark", x1=x, x2=x, y1=top, y2=bottom)
+    return [line, tag("text", text, y=top + 12, **side)]
 
 
 def _figure(

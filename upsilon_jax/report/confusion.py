@@ -39,10 +39,9 @@ def confusion(run: RunFiles) -> list[Child]:
     header = [tag("th", tag("span", c), scope="col", title=c) for c in columns]
     shown = tag(
         "table",
-        tag("caption", "A row for each true class, a column for each predicted one."),
         tag("thead", tag("tr", tag("td"), header, tag("th", "right", scope="col"))),
         tag("tbody", rows),
-        class_="confusion",
+        class_="confusion" if max(map(len, columns)) <= 3 else "confusion tilted",
     )
     return [scrolling("Confusion matrix", shown)]
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upsilon_jax.report.likeness import distance_to_mean, distances, same_below
 from upsilon_jax.workdir.findings import Findings
 from upsilon_jax.workdir.schema import Manifest
 
@@ -26,7 +27,6 @@ _PICTURES = {
 _SHEET = 12  # of one class or group at most
 _GROUP = 3  # at least, so that a group can be recognised as one
 _POOL = 4  # times as many candidates as pictures are compared with each other
-_SAME = 0.25  # nearer than this share of the usual distance is nearly the same
 
 
 class Sheet(NamedTuple):
@@ -103,7 +103,7 @@ def _groups(findings: Findings, num_clusters: int) -> list[Sheet]:
     sheets = []
     for kind in largest:
         members = np.flatnonzero(cluster == kind)
-        ranked = members[_order(_distance_to_mean(findings.features[members]))]
+        ranked = members[_order(distance_to_mean(findings.features[members]))]
         sheets.append(
             Sheet(int(kind), _distinct(findings, ranked, count), len(members))
         )
@@ -142,34 +142,13 @@ def _margin(logits: np.ndarray) -> np.ndarray:
 def _distinct(findings: Findings, ranked: np.ndarray, count: int) -> np.ndarray:
     """The first `count` rows that are not nearly the same as an earlier one."""
     pool = ranked[: _POOL * count]
-    features = _finite(findings.features[pool])
-    distance = np.sqrt(_squared_distances(features))
-    usual = np.median(distance[~np.eye(len(pool), dtype=bool)]) if len(pool) > 1 else 0
+    distance = distances(findings.features[pool])
+    same = distance < same_below(distance)
     chosen: list[int] = []
     for candidate in range(len(pool)):
-        if len(chosen) < count and not np.any(
-            distance[candidate, chosen] < _SAME * usual
-        ):
+        if len(chosen) < count and not same[candidate, chosen].any():
             chosen.append(candidate)
     return pool[chosen].astype(np.int64)
-
-
-def _squared_distances(x: np.ndarray) -> np.ndarray:
-    """[n, n] |x_i - x_j|² of the rows of x [n, d]."""
-    square = np.sum(x * x, axis=1)
-    return np.maximum(square[:, None] + square[None, :] - 2 * x @ x.T, 0)
-
-
-def _distance_to_mean(features: np.ndarray) -> np.ndarray:
-    """[n] how far each row is from the mean of all: the least is the most typical."""
-    features = _finite(features)
-    return np.linalg.norm(features - features.mean(axis=0), axis=1)
-
-
-def _finite(features: np.ndarray) -> np.ndarray:
-    """As float64; what float16 could not hold becomes its largest number."""
-    limit = float(np.finfo(np.float16).max)
-    return np.nan_to_num(features.astype(np.float64), posinf=limit, neginf=-limit)
 
 
 _order: Callable[[np.ndarray], np.ndarray] = lambda key: np.argsort(key, kind="stable")

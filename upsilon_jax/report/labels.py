@@ -1,4 +1,4 @@
-"""What became of the unlabeled images: foreign or not, pseudo-labels kept or dropped."""
+"""What became of the unlabeled images: foreign or not, labels kept or dropped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from upsilon_jax.report.bars import Bar, bar_chart
 from upsilon_jax.report.charts import histogram
+from upsilon_jax.report.comparison import numbers_of_foreign, precision_of_foreign
 from upsilon_jax.report.gallery import is_foreign
 from upsilon_jax.report.markup import Child, Markup, tag
-from upsilon_jax.report.outline import numbers_of_foreign, precision_of_foreign
 from upsilon_jax.report.run_files import RunFiles
 from upsilon_jax.report.words import count, percent
 
@@ -16,7 +16,7 @@ _BINS = 20
 
 
 def foreign_images(run: RunFiles) -> list[Child]:
-    """How many look foreign, how they spread, and how far the ranking can be trusted."""
+    """How many look foreign, how they spread, and how good the ranking is."""
     seen, below = run.findings.unlabeled, run.manifest.foreign_below
     foreign, total = is_foreign(run.findings, run.manifest), len(seen.index)
     if not total:
@@ -35,8 +35,8 @@ def foreign_images(run: RunFiles) -> list[Child]:
         )
         if below is not None or run.manifest.num_clusters
         else None,
-        _score_histogram(run),
     ]
+    charts = [_score_histogram(run)]
     numbers = numbers_of_foreign(run)
     if numbers:
         bars = []
@@ -47,8 +47,8 @@ def foreign_images(run: RunFiles) -> list[Child]:
             bars.append(Bar(count(number), [(right, 4), (number - right, 1)], said))
         title = "Of the images that look most foreign, so many are foreign"
         keys = [("foreign", 4), ("of a known class", 1)]
-        parts.append(bar_chart(title, "most foreign", bars, keys, relative=True))
-    return parts
+        charts.append(bar_chart(title, "most foreign", bars, keys, relative=True))
+    return [*parts, tag("div", charts, class_="charts")]
 
 
 def pseudo_labels(run: RunFiles) -> list[Child]:
@@ -108,15 +108,15 @@ def _kept(run: RunFiles) -> list[Child]:
     for kind, name in enumerate(run.manifest.classes):
         kept = chosen & (label == kind)
         segments = [(int(kept.sum()), 3)]
-        said = [f"{count(int(kept.sum()))} kept"]
+        said = f"{count(int(kept.sum()))} kept"
+        if run.truth_is_known and kept.any():
+            right = float((seen.truth[kept] == kind).mean())
+            said += f" ({percent(right, 0)} right)"
         if sure is not None:
             dropped = sure & (seen.label == kind) & ~kept
             segments.append((int(dropped.sum()), 2))
-            said.append(f"{count(int(dropped.sum()))} dropped")
-        if run.truth_is_known and kept.any():
-            right = float((seen.truth[kept] == kind).mean())
-            said.append(f"{percent(right, 0)} of the kept right")
-        bars.append(Bar(name, segments, ", ".join(said)))
+            said += f", {count(int(dropped.sum()))} dropped"
+        bars.append(Bar(name, segments, said))
     keys = [("kept: the model trains on them", 3)]
     if sure is not None:
         keys.append(("dropped, though confident", 2))

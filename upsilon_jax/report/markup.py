@@ -21,7 +21,9 @@ class Markup(str):
 Child = str | int | None | Iterable["Child"]
 
 
-def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
+def tag(
+    name: str, /, *children: Child, **attributes: str | float | bool | None
+) -> Markup:
     """An element.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from upsilon_jax.report import markup, outline
+from upsilon_jax.report.comparison import comparison
 from upsilon_jax.report.confusion import confusion
 from upsilon_jax.report.gallery import Sheet, make_gallery
 from upsilon_jax.report.history import curves
@@ -16,8 +17,9 @@ from upsilon_jax.report.pictures import Album, contact_sheet
 from upsilon_jax.report.run_files import BASELINE, RunFiles, find_baseline, read_run
 from upsilon_jax.report.settings import baseline_hint, settings
 from upsilon_jax.report.words import count, method_title
+from upsilon_jax.workdir import schema
 from upsilon_jax.workdir.files import REPORT
-from upsilon_jax.workdir.schema import DIVERGED
+from upsilon_jax.workdir.schema import DIVERGED, Result
 from upsilon_jax.workdir.whole import written_whole
 
 MAX_BYTES = 5_000_000  # of a report
@@ -36,13 +38,21 @@ class Section(NamedTuple):
 def write_report(workdir: pathlib.Path) -> pathlib.Path:
     """Makes `report.html` in the workdir of a run that has ended; returns its path.
 
-    The same files give the same bytes. Where they hold too much for a page, pictures
-    are made smaller, and then left out.
-
     Raises:
       WorkdirError: files of the run are missing or damaged.
     """
-    run = read_run(pathlib.Path(workdir))
+    return write_page(read_run(pathlib.Path(workdir)))
+
+
+def write_page(run: RunFiles) -> pathlib.Path:
+    """Makes `report.html` of what a run knows; `result.json` may not be there yet.
+
+    The same values give the same bytes. Where they are too much for a page, pictures
+    are made smaller, and then left out.
+    """
+    # As it will be read: JSON has no tuples.
+    result = schema.parse(Result, schema.plain(run.result), str(run.workdir))
+    run = run._replace(result=result)
     baseline, budget = find_baseline(run), _FOR_PICTURES
     page = render(run, baseline, budget).encode("utf-8")
     while len(page) > MAX_BYTES and budget:
@@ -111,7 +121,7 @@ def _sections(
     """In the order of the page."""
     finished = run.result.status != DIVERGED
     if baseline is not None and finished:
-        content = outline.comparison(run, baseline)
+        content = comparison(run, baseline)
         yield Section("comparison", "Against labeled images only", "", content)
     if run.findings is not None:
         content = foreign_images(run)
@@ -121,7 +131,11 @@ def _sections(
             content = pseudo_labels(run)
             yield Section("labels", "Labels for the unlabeled images", "", content)
     if run.result.confusion is not None:
-        about = "Numbers are test images; darker is a larger share of the row."
+        about = (
+            "A row for each true class, a column for each class that the model says. "
+            "Numbers are test images; the stronger the colour, the larger the share of "
+            "the row."
+        )
         yield Section("confusion", "What is taken for what", about, confusion(run))
     yield Section("curves", "How training went", "", curves(run.result.history))
     content = settings(run)
@@ -163,8 +177,8 @@ def _gallery(run: RunFiles, album: Album) -> Iterator[Section]:
     yield Section(
         "doubtful",
         "Most doubtful",
-        "Unlabeled images that look like the classes, but are torn between two of them: "
-        "the best ones to label next.",
+        "Unlabeled images that look like the classes, but the model is torn between "
+        "two of them: good ones to label next.",
         _sheets(album, gallery.doubtful, alone),
     )
     yield Section(
@@ -177,5 +191,5 @@ def _gallery(run: RunFiles, album: Album) -> Iterator[Section]:
 
 
 def _sheets(album: Album, sheets: list[Sheet], named) -> list[Markup]:
-    shown = [(named(sheet), [*album.pictures(sheet)]) for sheet in sheets]
+    shown = [(named(sheet), album.pictures(sheet)) for sheet in sheets]
     return [contact_sheet(*name, pictures) for name, pictures in shown if pictures]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,23 +14,24 @@ from PIL import Image
 from upsilon_jax.report.gallery import Sheet
 from upsilon_jax.report.markup import Markup, tag
 from upsilon_jax.report.run_files import RunFiles
+from upsilon_jax.report.unlabeled import label_names
 from upsilon_jax.report.words import percent
 
 # How pictures are stored, best first: (longest side, quality of JPEG; None is PNG).
 _FORMS = ((96, None), (96, 88), (64, 85), (48, 80), (32, 75))
 _DATA_URI = 4 / 3  # base64 of three bytes has four
-_OVERHEAD = 700  # bytes of the markup around a picture
 
 
 class Picture(NamedTuple):
     """A picture and what is said of it, in the words of the page."""
 
     image: str  # a data URI
-    suggestion: str  # the class, cluster or "foreign" that the model suggests
-    certainty: str  # its ID score
+    suggestion: str  # the class or cluster that the model suggests, or "foreign"
+    right: bool | None  # whether that is the truth; None if unknown
+    truth: str | None
+    score: str  # the ID score
     place: str  # the path, or the number of the image
-    facts: tuple[tuple[str, str], ...]  # everything, for the enlarged picture
-    right: bool | None  # whether the suggestion is the truth; None if unknown
+    facts: tuple[tuple[str, str], ...]  # more, for the enlarged picture
 
 
 class Album:
@@ -41,72 +42,56 @@ class Album:
 
         Args:
           run: with findings.
-          budget: bytes that all pictures may take; those beyond it are left out.
+          budget: bytes that all pictures may take; if they cannot be small enough,
+            only some are kept.
         """
         self._run = run
-        found = run.findings
-        images = self._fitting(found.thumbnails, budget)
-        self._image = dict(zip(found.thumbnail_of.tolist(), images, strict=False))
+        rows = run.findings.thumbnail_of.tolist()
+        self._image = dict(zip(rows, _fitting(run, budget), strict=True))
 
-    @staticmethod
-    def _fitting(thumbnails: np.ndarray, budget: int) -> list[bytes]:
-        for side, quality in _FORMS:
-            images = [_stored(pixels, side, quality) for pixels in thumbnails]
-            if sum(map(_cost, images)) <= budget:
-                return images
-        total = np.cumsum([_cost(image) for image in images])
-        # A picture from here and there, so that every section keeps some.
-        share = budget / max(1, total[-1]) if len(images) else 1
-        keep = np.floor(np.arange(1, len(images) + 1) * share) > np.floor(
-            np.arange(len(images)) * share
-        )
-        return [
-            image if kept else b"" for image, kept in zip(images, keep, strict=True)
-        ]
+    def pictures(self, sheet: Sheet) -> list[Picture]:
+        """The pictures of a sheet, as far as they are there."""
+        found = ((row, self._image.get(row)) for row in sheet.rows.tolist())
+        return [self._picture(row, image) for row, image in found if image]
 
-    def pictures(self, sheet: Sheet) -> Iterator[Picture]:
-        """The pictures of a sheet that are there."""
-        for row in sheet.rows.tolist():
-            if data := self._image.get(row):
-                yield self._picture(row, _data_uri(data))
-
-    def _picture(self, row: int, image: str) -> Picture:
-        run, manifest = self._run, self._run.manifest
-        heap, num_unlabeled = run.findings.unlabeled, len(run.findings.unlabeled.index)
+    def _picture(self, row: int, image: bytes) -> Picture:
+        run, found = self._run, self._run.findings
+        num_unlabeled = len(found.unlabeled.index)
         is_test = row >= num_unlabeled
-        seen = run.findings.test if is_test else heap
-        row -= num_unlabeled * is_test
-        names = run.result.classes
-        label, cluster = int(seen.label[row]), int(seen.cluster[row])
-        truth, score = int(seen.truth[row]), float(seen.id_score[row])
-        below = manifest.foreign_below
-        foreign = cluster >= 0 if below is None else score < below
-        guess = names[label] if 0 <= label < len(names) else "—"
+        seen = found.test if is_test else found.unlabeled
+        at = row - num_unlabeled if is_test else row
+        guess, trained_as = (
+            label_names(labels[at : at + 1], run.manifest)[0]
+            for labels in (
+                seen.label,
+                found.pseudo_label if not is_test else seen.label,
+            )
+        )
+        looks_foreign = not is_test and _looks_foreign(run, at)
+        cluster, truth = int(seen.cluster[at]), int(seen.truth[at])
         suggestion = guess
-        if not is_test and (foreign or cluster >= 0):
+        if looks_foreign:
             suggestion = f"cluster {cluster}" if cluster >= 0 else "foreign"
-        right = None
-        if truth >= 0:
-            is_ood = truth >= manifest.num_classes
-            right = is_ood if suggestion != guess else truth == label
-        path = str(seen.path[row])
-        kind = "test image" if is_test else "image"
-        place = path or f"{kind} {int(seen.index[row])}"
-        facts = [
-            ("where", place),
-            ("suggested", suggestion),
-            (
-                "nearest class",
-                f"{guess}, {percent(float(seen.probability[row]))} among "
-                "the known classes",
-            ),
-            ("ID score", percent(score)),
-        ]
-        if not is_test:
-            facts.append(("trained on as", _trained_as(run, row)))
-        if truth >= 0:
-            facts.append(("truth", names[truth]))
-        return Picture(image, suggestion, percent(score), place, tuple(facts), right)
+        name = run.result.classes[truth] if truth >= 0 else None
+        share = percent(float(seen.probability[at]))
+        facts = {
+            "suggested": suggestion,
+            "truth": name,
+            "ID score": percent(float(seen.id_score[at])),
+            "nearest class": f"{guess}, {share} among the classes",
+            "trained on as": None if is_test else trained_as or "nothing",
+        }
+        is_ood = truth >= run.num_classes
+        place = f"{'test' if is_test else 'image'} {int(seen.index[at])}"
+        return Picture(
+            image=_data_uri(image),
+            suggestion=suggestion,
+            right=None if truth < 0 else is_ood if looks_foreign else name == guess,
+            truth=name,
+            score=facts["ID score"],
+            place=str(seen.path[at]) or place,
+            facts=tuple((key, value) for key, value in facts.items() if value),
+        )
 
 
 def contact_sheet(
@@ -116,39 +101,51 @@ def contact_sheet(
     return tag(
         "div",
         tag("h3", heading, " ", tag("small", note)) if heading else None,
-        tag(
-            "ul", [tag("li", _figure(picture)) for picture in pictures], class_="sheet"
-        ),
-        class_="sheetbox",
+        tag("ul", [tag("li", _figure(one)) for one in pictures], class_="sheet"),
     )
 
 
 def _figure(picture: Picture) -> Markup:
     verdict = {True: "right", False: "wrong", None: None}[picture.right]
     sign = {True: " ✓", False: " ✗", None: ""}[picture.right]
-    truth = dict(picture.facts).get("truth")
-    really = f"truth: {truth}" if picture.right is False else None
-    alt = f"suggested {picture.suggestion}, ID score {picture.certainty}"
+    # A class that is right says the truth already.
+    told = picture.truth in (None, picture.suggestion)
+    facts = [("where", picture.place), *picture.facts]
     caption = tag(
         "figcaption",
-        tag("b", picture.suggestion, sign, class_=verdict),
-        tag("span", really, class_="really") if really else None,
-        tag("span", picture.certainty),
+        tag("b", picture.suggestion, sign, class_=verdict, title=picture.suggestion),
+        None if told else tag("span", f"truth: {picture.truth}", title=picture.truth),
+        tag("span", f"ID {picture.score}"),
         tag("span", pathlib.PurePath(picture.place).name, title=picture.place),
-        tag("dl", [(tag("dt", k), tag("dd", v)) for k, v in picture.facts]),
+        tag("dl", [(tag("dt", key), tag("dd", value)) for key, value in facts]),
     )
+    alt = f"suggested {picture.suggestion}, ID score {picture.score}"
     image = tag("img", src=picture.image, alt=alt, decoding="async")
     # A script enables the button: without one there is nothing to press.
     return tag("figure", tag("button", image, type="button", disabled=True), caption)
 
 
-def _trained_as(run: RunFiles, row: int) -> str:
-    label, num_classes = int(run.findings.pseudo_label[row]), run.manifest.num_classes
-    if label < 0:
-        return "nothing"
-    if label < num_classes:
-        return run.result.classes[label]
-    return f"cluster {label - num_classes}"
+def _looks_foreign(run: RunFiles, row: int) -> bool:
+    seen, below = run.findings.unlabeled, run.manifest.foreign_below
+    return bool(
+        seen.cluster[row] >= 0 or (below is not None and seen.id_score[row] < below)
+    )
+
+
+def _fitting(run: RunFiles, budget: int) -> list[bytes]:
+    """The thumbnails as files; b"" for those that the budget does not allow."""
+    for side, quality in _FORMS:
+        images = [_stored(pixels, side, quality) for pixels in run.findings.thumbnails]
+        size = _DATA_URI * sum(map(len, images))
+        if size <= budget:
+            return images
+    return _some(images, budget / size)
+
+
+def _some(images: Sequence[bytes], share: float) -> list[bytes]:
+    """That share of the images, from all places, so that every section keeps some."""
+    kept = np.diff(np.floor(np.arange(len(images) + 1) * share)) > 0
+    return [image if keep else b"" for image, keep in zip(images, kept, strict=True)]
 
 
 def _stored(pixels: np.ndarray, side: int, quality: int | None) -> bytes:
@@ -161,10 +158,6 @@ def _stored(pixels: np.ndarray, side: int, quality: int | None) -> bytes:
     else:
         image.save(file, "JPEG", quality=quality, optimize=True)
     return file.getvalue()
-
-
-def _cost(image: bytes) -> float:
-    return len(image) * _DATA_URI + _OVERHEAD
 
 
 def _data_uri(image: bytes) -> str:

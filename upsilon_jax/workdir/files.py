@@ -16,7 +16,9 @@ from upsilon_jax.workdir.whole import written_whole
 
 CONFIG, MANIFEST, RESULT = "config.json", "manifest.json", "result.json"
 CURVES, SKIPPED = "curves.png", "skipped.txt"
-FINDINGS, REPORT = "findings.npz", "report.html"
+FINDINGS = "findings.npz"
+UNLABELED, LABEL_NEXT = "unlabeled.csv", "label_next.csv"
+REPORT = "report.html"
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "pillow")
 
