@@ -46,7 +46,7 @@ that diverged has only curves and report. Columns of `unlabeled.csv`:
 | `class` | the most probable ID class |
 | `probability` | of that class among the ID classes |
 | `id_score` | its probability among all outputs, clusters too: high for known classes |
-| `foreign` | 1 if `id_score` is below the manifest's `foreign_below`, else 0 |
+| `foreign` | 1 if `id_score` is below `foreign_below`, else 0; empty without one |
 | `cluster` | the foreign group, where a cluster is more probable than every class |
 | `pseudo_label` | its label in P at the end: a class, `cluster k`, or nothing |
 | `truth` | its true class; only where that is known |
