@@ -32,6 +32,7 @@ CPU = [*TFDS, *TENSORBOARD, "tensorflow-cpu>=2.21,<2.22"]
 # torch exactly: other versions bring gigabytes of CUDA along.
 BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
 TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "pytest-xdist", "ruff", "scipy"]
+PACKAGE_DATA = ["py.typed", *(f"**/*.{end}" for end in "cc h txt css js".split())]
 
 setup(
     name="upsilon_jax",
@@ -42,7 +43,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["upsilon_jax", "upsilon_jax.*"]),
-    package_data={"upsilon_jax": ["py.typed", "**/*.cc", "**/*.h", "**/*.txt"]},
+    package_data={"upsilon_jax": PACKAGE_DATA},
     install_requires=CORE,
     extras_require={
         "bench": BENCH,

@@ -1,5 +1,6 @@
 """Users with images of their own, from the config to the result."""
 
+import csv
 import pathlib
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from upsilon_jax.data import load_source
 from upsilon_jax.errors import ConfigError, DataNotPrepared, WorkdirError
 from upsilon_jax.training import loop
 from upsilon_jax.training.setup import prepare
+from upsilon_jax.workdir import findings
 from upsilon_jax.workdir.summary import summary as summary_of
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -118,6 +120,22 @@ def test_metrics_that_need_the_truth_are_absent(trained):
     assert "pseudo-labels" in (summary := summary_of(result, workdir))
     assert "OOD" not in summary
     assert (workdir / "curves.png").stat().st_size > 10_000
+
+
+def test_every_photo_of_the_heap_is_accounted_for_and_can_be_shown(trained, photos):
+    workdir, result, _ = trained
+    with open(workdir / "unlabeled.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    heap = sorted(str(path) for path in (photos / "unlabeled").rglob("*.png"))
+    assert sorted(row["path"] for row in rows) == heap and "truth" not in rows[0]
+    labels = [row["pseudo_label"] for row in rows if row["pseudo_label"]]
+    assert len(labels) == result["history"][-1]["num_selected"]
+    found = findings.load(workdir / "findings.npz")
+    assert found.thumbnails.shape[1:] == (SIZE, SIZE, 3)
+    numbers = [i for i in found.thumbnail_of if i < len(rows)]
+    for picture, number in zip(found.thumbnails, numbers, strict=False):
+        image = Image.open(found.unlabeled.path[number])
+        np.testing.assert_array_equal(picture, np.asarray(image))
 
 
 def test_what_was_chosen_is_printed_and_stored(trained):

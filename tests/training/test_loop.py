@@ -72,6 +72,11 @@ def test_pretraining_is_supervised_and_labels_come_after_it(uninterrupted):
     assert [entry["num_selected"] > 0 for entry in history] == [False] + [True] * 5
     refreshed = [entry["epoch"] for entry in history if "kl_ood" in entry]
     assert refreshed == [2, 4]
+    assert [entry["epoch"] for entry in history if "num_changed" in entry] == [2, 4]
+    assert history[1]["num_changed"] == history[1]["num_selected"]  # P was empty
+    for entry in history[1:]:
+        assert sum(entry["cluster_counts"]) == entry["num_explored"]
+        assert 0 <= entry["explored_recall"] <= 1
 
 
 def test_both_programs_are_traced_exactly_once(resident):
@@ -190,10 +195,12 @@ def test_another_config_in_the_same_workdir_is_refused_with_its_differences(
 
 def test_divergence_is_a_result_with_its_step(tmp_path):
     config = baseline(**{"train.learning_rate": 1e30, "train.epochs": 4})
+    (tmp_path / "unlabeled.csv").write_text("of an earlier config")
     result = upsilon_jax.train(config, tmp_path)
     assert result["status"] == "diverged"
     assert 1 <= result["diverged_step"] <= 4 * STEPS_PER_EPOCH
     assert upsilon_jax.train(config, tmp_path) == result
+    assert not {"findings.npz", "unlabeled.csv"} & {p.name for p in tmp_path.iterdir()}
 
 
 def test_the_baseline_is_the_same_whatever_the_unlabeled_images_are(tmp_path, finished):

@@ -6,7 +6,10 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from upsilon_jax.workdir import findings
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = """
@@ -73,6 +76,9 @@ def test_two_processes_train_as_one_with_two_devices(tmp_path, images):
     finish(start(0, 0, "resident", tmp_path / "one"))
     read = lambda name: json.loads((tmp_path / name / "result.json").read_text())
     one, two = read("one"), read("two")
+    found = [findings.load(tmp_path / name / "findings.npz") for name in ("one", "two")]
+    assert [len(f.features) for f in found] == [96, 96]
+    np.testing.assert_array_equal(*(f.unlabeled.index for f in found))
     assert two["status"] == "finished" and len(two["history"]) == 4
     # sums over processes are rounded in another order than sums over devices
     for left, right in zip(one["history"], two["history"], strict=True):

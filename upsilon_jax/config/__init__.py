@@ -11,7 +11,7 @@ from upsilon_jax.config.build import build_method
 from upsilon_jax.config.fields import FIELDS, Field, default_config
 from upsilon_jax.config.flat import differences, flatten, of_seed
 from upsilon_jax.config.from_data import fill
-from upsilon_jax.config.loading import find_config, load_config
+from upsilon_jax.config.loading import config_names, find_config, load_config
 from upsilon_jax.config.presets import own_data_config, with_method
 from upsilon_jax.config.schedule import Schedule, make_schedule, steps_per_epoch
 from upsilon_jax.config.validation import validate
@@ -22,6 +22,7 @@ __all__ = [
     "Field",
     "Schedule",
     "build_method",
+    "config_names",
     "default_config",
     "differences",
     "fill",

@@ -51,11 +51,14 @@ def find_config(name: str) -> pathlib.Path:
         for folder in _FOLDERS:
             if (folder / f"{path.stem}.py").is_file():
                 return folder / f"{path.stem}.py"
-        raise ConfigError(f"{name}: no such config; {nearest(path.stem, _names())}")
+        raise ConfigError(
+            f"{name}: no such config; {nearest(path.stem, config_names())}"
+        )
     raise ConfigError(f"{name}: there is no such config file")
 
 
-def _names() -> list[str]:
+def config_names() -> list[str]:
+    """The benchmarks in `configs/`."""
     files = (path for folder in _FOLDERS for path in sorted(folder.glob("*.py")))
     return [path.stem for path in files if not path.stem.startswith("_")]
 

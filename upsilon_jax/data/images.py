@@ -50,11 +50,11 @@ def decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     return stretch(image if image.mode == mode else image.convert(mode), shape)
 
 
-def resize(images: np.ndarray, image_size: int) -> np.ndarray:
-    """Stretches uint8 images [n, H, W, C] to [n, image_size, image_size, C]."""
+def resize(images: np.ndarray, height: int, width: int | None = None) -> np.ndarray:
+    """Stretches uint8 images [n, H, W, C] to [n, height, width, C]; None: a square."""
     from PIL import Image
 
-    shape = (image_size, image_size, images.shape[3])
+    shape = (height, width or height, images.shape[3])
     if images.shape[1:] == shape:
         return images
     resized = np.empty((len(images), *shape), np.uint8)

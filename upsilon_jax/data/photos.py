@@ -20,17 +20,25 @@ class BadImage(Exception):
     """A file that cannot be used as an image; the message is the reason."""
 
 
-def decode_file(path: str, channels: int):
+def decode_file(path: str, channels: int, *, at_least: int | None = None):
     """Decodes a file to a Pillow image, upright, in mode "RGB" or "L" (channels 3, 1).
 
     Of an animation the first frame, of a transparent image what is seen on white, of 16
     bits the upper eight.
+
+    Args:
+      path: of the file.
+      channels: 3 or 1.
+      at_least: so many pixels a side are enough; a JPEG is then decoded smaller, which
+        is much faster.
 
     Raises:
       BadImage: not an image, damaged, too large or unreadable.
     """
     with _open(path) as image:
         try:
+            if at_least:
+                image.draft(None, (at_least, at_least))
             image.load()
         except Exception as error:  # decoders raise anything on damaged data
             raise BadImage(f"damaged or cut off ({error})") from error

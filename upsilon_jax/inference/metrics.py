@@ -54,7 +54,11 @@ def id_auroc(logits: np.ndarray, label: np.ndarray, num_classes: int) -> float |
 
 
 def measure_labels(
-    labels: PseudoLabels, hidden: np.ndarray, num_classes: int
+    labels: PseudoLabels,
+    hidden: np.ndarray,
+    num_classes: int,
+    num_clusters: int,
+    previous: PseudoLabels | None = None,
 ) -> Labels:
     """Counts of P, and what the truth says of it where that is known.
 
@@ -62,23 +66,84 @@ def measure_labels(
       labels: the current P over D_u.
       hidden: [N] true classes of D_u, -1 unknown; only ever used for diagnostics.
       num_classes: C.
+      num_clusters: K.
+      previous: P before the refresh, if there was one.
     """
-    label = np.asarray(labels.label)
-    selected = np.asarray(labels.weight) > 0
-    confident = selected & (label < num_classes)
+    label = labels_of(labels)
+    confident, explored = (0 <= label) & (label < num_classes), label >= num_classes
     counts = np.bincount(label[confident], minlength=num_classes)
+    clusters = np.bincount(label[explored] - num_classes, minlength=num_clusters)
     found = Labels(
-        num_selected=int(selected.sum()),
+        num_selected=int((label >= 0).sum()),
         num_confident=int(confident.sum()),
         per_class=int(counts.min()),
-        num_explored=int((selected & (label >= num_classes)).sum()),
+        num_explored=int(explored.sum()),
+        cluster_counts=clusters.tolist() if num_clusters else None,
     )
+    if previous is not None:
+        changed = int((label != labels_of(previous)).sum())
+        found = found._replace(num_changed=changed)
     if np.any(hidden < 0):
         return found
-    foreign = hidden[confident] >= num_classes
-    right = label[confident][~foreign] == hidden[confident][~foreign]
-    share = lambda part: float(part.mean()) if part.size else None
-    return found._replace(ood_share=share(foreign), pseudo_accuracy=share(right))
+    foreign = hidden >= num_classes
+    right = (label == hidden)[confident & ~foreign]
+    found = found._replace(
+        ood_share=_share(foreign[confident]), pseudo_accuracy=_share(right)
+    )
+    if not num_clusters:
+        return found
+    both = explored & foreign
+    return found._replace(
+        explored_precision=_share(foreign[explored]),
+        explored_recall=_share(explored[foreign]),
+        cluster_purity=purity(label[both], hidden[both]),
+        cluster_nmi=normalized_mutual_information(label[both], hidden[both]),
+    )
+
+
+def labels_of(labels: PseudoLabels) -> np.ndarray:
+    """[N] labels, -1 for images outside P."""
+    return np.where(np.asarray(labels.weight) > 0, np.asarray(labels.label), -1)
+
+
+def _share(part: np.ndarray) -> float | None:
+    """Of [n] booleans those that are true; None of nothing."""
+    return float(part.mean()) if part.size else None
+
+
+def purity(cluster: np.ndarray, label: np.ndarray) -> float | None:
+    """Σ_k max_c n_kc / n, n_kc images of class c in cluster k; None of no images."""
+    if not cluster.size:
+        return None
+    return float(_contingency(cluster, label).max(axis=1).sum() / cluster.size)
+
+
+def normalized_mutual_information(
+    cluster: np.ndarray, label: np.ndarray
+) -> float | None:
+    """2 I(k; c) / (H(k) + H(c)) of two labelings of the same images.
+
+    One cluster and one class agree completely: 1. None of no images.
+    """
+    if not cluster.size:
+        return None
+    joint = _contingency(cluster, label) / cluster.size
+    marginals = joint.sum(axis=1), joint.sum(axis=0)
+    entropy = lambda p: -np.sum(p * np.log(p, where=p > 0, out=np.zeros_like(p)))
+    of_cluster, of_label = map(entropy, marginals)
+    if not of_cluster + of_label:
+        return 1.0
+    information = max(of_cluster + of_label - entropy(joint), 0.0)
+    return float(2 * information / (of_cluster + of_label))
+
+
+def _contingency(cluster: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Counts of images, a row a cluster that occurs and a column a class."""
+    clusters, row = np.unique(cluster, return_inverse=True)
+    classes, column = np.unique(label, return_inverse=True)
+    counts = np.zeros((len(clusters), len(classes)), np.int64)
+    np.add.at(counts, (row, column), 1)
+    return counts
 
 
 def measure_imbalance(

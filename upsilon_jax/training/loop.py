@@ -16,15 +16,18 @@ from upsilon_jax import native
 from upsilon_jax.config.from_data import is_complete
 from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
-from upsilon_jax.report.curves import save_curves
+from upsilon_jax.report.run_files import RunFiles
+from upsilon_jax.report.workdir_files import write_all
 from upsilon_jax.training.epoch import train_epoch
+from upsilon_jax.training.findings import final_measures, find, with_thumbnails
 from upsilon_jax.training.manifest import make_manifest
 from upsilon_jax.training.pretrained import find_pretrained, leave_pretrained
 from upsilon_jax.training.progress import Progress, resume
-from upsilon_jax.training.refresh import accuracy, final_measures, refresh
+from upsilon_jax.training.refresh import accuracy, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
-from upsilon_jax.workdir import files, schema
+from upsilon_jax.workdir import files, findings, schema
 from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
+from upsilon_jax.workdir.findings import Findings
 from upsilon_jax.workdir.observer import Observer
 from upsilon_jax.workdir.schema import Entry, Manifest, Result
 
@@ -72,17 +75,13 @@ def train_run(
             )
             try:
                 _train(run, progress, observer, save, pretrained)
-                result = _result(run, progress)
+                found = _found(run, progress)
+                result = _result(run, progress, found)
             except KeyboardInterrupt:
                 _stop(progress, observer, save)
                 raise
         if chief:
-            # Only now is it known for sure whether C++ code ran.
-            manifest = schema.read(Manifest, workdir / files.MANIFEST)
-            manifest = manifest._replace(native=result.native)
-            files.write_json(workdir / files.MANIFEST, manifest)
-            save_curves(result, workdir / files.CURVES)
-            files.write_json(workdir / files.RESULT, result)
+            _write(run, workdir, result, found)
     return schema.parse(Result, schema.plain(result), str(workdir))
 
 
@@ -137,8 +136,9 @@ def _finish_epoch(
     """
     schedule, state, epoch = run.schedule, progress.state, progress.epoch + 1
     trained = time.monotonic()
-    imbalance, scores = None, (None, None)
+    imbalance, scores, previous = None, (None, None), None
     if schedule.refresh_due(epoch):
+        previous = run.method.selection(state.method)
         state, imbalance = refresh(run, state, epoch)
     refreshed = time.monotonic()
     if schedule.evaluate_due(epoch):
@@ -146,8 +146,11 @@ def _finish_epoch(
     evaluated = time.monotonic()
     labels = run.method.selection(state.method)
     if labels is not None:
-        observer.pseudo_labels(progress.step, labels, run.method.heads["logits"].size)
-        labels = measure_labels(labels, run.hidden, run.splits.num_classes)
+        num_classes, num_outputs = run.splits.num_classes, run.num_outputs
+        observer.pseudo_labels(progress.step, labels, num_outputs)
+        labels = measure_labels(
+            labels, run.hidden, num_classes, num_outputs - num_classes, previous
+        )
     steps = schedule.steps_per_epoch
     entry = Entry(
         epoch=epoch,
@@ -196,20 +199,25 @@ def _opened(
             yield progress, checkpoints, observer
 
 
-def _result(run: Run, progress: Progress) -> Result:
+def _found(run: Run, progress: Progress) -> Findings | None:
+    """What the last weights say; nothing if they are not finite."""
+    return find(run, progress.state) if progress.diverged_step is None else None
+
+
+def _result(run: Run, progress: Progress, found: Findings | None) -> Result:
     """The contents of `result.json`."""
-    state, diverged = progress.state, progress.diverged_step is not None
+    state = progress.state
     last = progress.history[-run.config.train.report_epochs :]
     not_measured = {"confusion": None, "auroc": None, "imbalance": None}
     return Result(
         format=schema.FORMAT,
-        status=schema.DIVERGED if diverged else schema.FINISHED,
+        status=schema.FINISHED if found else schema.DIVERGED,
         seed=run.config.seed,
         config=run.config.to_dict(),
         classes=list(run.splits.classes),
         accuracy=_mean([entry.accuracy for entry in last]),
         accuracy_live=_mean([entry.accuracy_live for entry in last]),
-        **(not_measured if diverged else final_measures(run, state.ema)),
+        **(final_measures(run, found) if found else not_measured),
         diverged_step=progress.diverged_step,
         resumed_from=progress.resumed_from,
         split_digest=digest(run.splits),
@@ -218,6 +226,27 @@ def _result(run: Run, progress: Progress) -> Result:
         versions=files.versions(),
         history=progress.history,
     )
+
+
+def _write(
+    run: Run, workdir: pathlib.Path, result: Result, found: Findings | None
+) -> None:
+    """Writes what a run leaves at its end; `result.json` last, for it says it is all.
+
+    Whatever of it a killed run did not write, the same command writes.
+    """
+    # Only now is it known for sure whether C++ code ran.
+    manifest = schema.read(Manifest, workdir / files.MANIFEST)
+    manifest = manifest._replace(native=result.native)
+    files.write_json(workdir / files.MANIFEST, manifest)
+    if found:
+        found = with_thumbnails(run, found, manifest)
+        findings.save(workdir / files.FINDINGS, found)
+    else:  # what is there is of an earlier config
+        for name in (files.FINDINGS, files.UNLABELED, files.LABEL_NEXT):
+            (workdir / name).unlink(missing_ok=True)
+    write_all(RunFiles(workdir, result, manifest, found))
+    files.write_json(workdir / files.RESULT, result)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

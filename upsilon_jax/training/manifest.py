@@ -26,7 +26,7 @@ def make_manifest(run: Run) -> Manifest:
         heads={name: head._asdict() for name, head in heads.items()},
         method=run.config.method.to_dict(),
         num_classes=num_classes,
-        num_clusters=heads["logits"].size - num_classes,
+        num_clusters=run.num_outputs - num_classes,
         foreign_below=_foreign_below(run),
         native=native.in_use(),
         versions=versions(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -34,10 +32,10 @@ def refresh(
     """
     live = (state.params, state.stats)
     weights = state.ema if run.method.refresh_with == "ema" else live
-    unlabeled = _predict(run, weights, "train", run.splits.unlabeled)
+    unlabeled = predict(run, weights, "train", run.splits.unlabeled)
     valid = {k: v[:0] for k, v in unlabeled.items()}
     if len(run.splits.valid):
-        valid = _predict(run, weights, "train", run.splits.valid)
+        valid = predict(run, weights, "train", run.splits.valid)
         valid = {k: v[: len(run.splits.valid)] for k, v in valid.items()}
     num_unlabeled, padded = len(run.splits.unlabeled), len(unlabeled["logits"])
     where = sharding.put_rows(np.arange(padded) < num_unlabeled, run.mesh)
@@ -48,43 +46,17 @@ def refresh(
     if not run.truth_is_known:
         return state, None
     logits = sharding.fetch(unlabeled["logits"])[:num_unlabeled]
-    return state, _imbalance(run, logits)
+    return state, metrics.measure_imbalance(logits, run.hidden, run.splits.num_classes)
 
 
 def accuracy(run: Run, weights: tuple) -> float:
     """Of (params, stats) on the test images of the ID classes."""
     test = run.splits.test
-    logits = _logits(run, weights, "test", test)
+    logits = sharding.fetch(predict(run, weights, "test", test)["logits"])[: len(test)]
     return metrics.accuracy(logits, run.test_classes[test], run.splits.num_classes)
 
 
-def final_measures(run: Run, weights: tuple) -> dict[str, Any]:
-    """What is worth one pass over all test classes and over D_u: fields of a result."""
-    test, num_classes = np.flatnonzero(run.test_classes >= 0), run.splits.num_classes
-    logits, label = _logits(run, weights, "test", test), run.test_classes[test]
-    confusion = metrics.confusion(logits, label, num_classes, len(run.splits.classes))
-    imbalance = None
-    if run.truth_is_known:
-        unlabeled = _logits(run, weights, "train", run.splits.unlabeled)
-        imbalance = _imbalance(run, unlabeled)
-    return {
-        "confusion": confusion.tolist(),
-        "auroc": metrics.id_auroc(logits, label, num_classes),
-        "imbalance": imbalance,
-    }
-
-
-def _imbalance(run: Run, logits: np.ndarray) -> Imbalance:
-    return metrics.measure_imbalance(logits, run.hidden, run.splits.num_classes)
-
-
-def _logits(run: Run, weights: tuple, split: str, indices: np.ndarray) -> np.ndarray:
-    """[n, T] on the host of every process."""
-    outputs = _predict(run, weights, split, indices)
-    return sharding.fetch(outputs["logits"])[: len(indices)]
-
-
-def _predict(run: Run, weights: tuple, split: str, indices: np.ndarray) -> Outputs:
+def predict(run: Run, weights: tuple, split: str, indices: np.ndarray) -> Outputs:
     """Outputs of (params, stats) for images of a split, in order, rows padded."""
     size = min(run.config.train.batch_size * _PREDICT_BATCHES, len(indices))
     chunks = run.feed.in_order(split, indices, sharding.padded(size, run.mesh))

@@ -79,6 +79,11 @@ class Run(NamedTuple):
         return self.train_classes[self.splits.unlabeled]
 
     @property
+    def num_outputs(self) -> int:
+        """T = C + K."""
+        return self.method.heads["logits"].size
+
+    @property
     def truth_is_known(self) -> bool:
         """Whether `hidden` says the class of every image."""
         return bool((self.hidden >= 0).all())

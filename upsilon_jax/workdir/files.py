@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import pathlib
 import platform
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,13 @@ from typing import Any
 from upsilon_jax.config import differences
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.schema import Result, plain, read
+from upsilon_jax.workdir.whole import written_whole
 
 CONFIG, MANIFEST, RESULT = "config.json", "manifest.json", "result.json"
 CURVES, SKIPPED = "curves.png", "skipped.txt"
 FINDINGS = "findings.npz"
+UNLABELED, LABEL_NEXT = "unlabeled.csv", "label_next.csv"
+REPORT = "report.html"
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "pillow")
 
@@ -62,6 +64,5 @@ def versions() -> dict[str, str]:
 def write_json(path: pathlib.Path, value: Any) -> None:
     """Writes valid JSON (non-finite numbers are null), whole or not at all."""
     text = json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    with written_whole(path) as partial:
+        partial.write_text(text + "\n", encoding="utf-8")

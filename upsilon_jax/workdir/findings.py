@@ -6,7 +6,6 @@ the data.
 
 from __future__ import annotations
 
-import os
 import pathlib
 import zipfile
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from upsilon_jax.errors import WorkdirError
+from upsilon_jax.workdir.whole import written_whole
 
 
 class Seen(NamedTuple):
@@ -47,10 +47,8 @@ def save(path: pathlib.Path, findings: Findings) -> None:
     for part in ("unlabeled", "test"):
         seen = arrays.pop(part)._asdict()
         arrays |= {f"{part}.{name}": array for name, array in seen.items()}
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as file:
+    with written_whole(path) as partial, open(partial, "wb") as file:
         np.savez_compressed(file, **arrays)
-    os.replace(partial, path)
 
 
 def load(path: pathlib.Path) -> Findings:

@@ -78,7 +78,11 @@ class Observer:
             self._entry = entry
         self._show(entry.step, last=entry.step == self._total)
         if self._writer:
-            numbers = {f"epoch/{key}": value for key, value in plain(entry).items()}
+            numbers = {
+                f"epoch/{key}": value
+                for key, value in plain(entry).items()
+                if not isinstance(value, list)  # counts of clusters are no scalar
+            }
             self._writer.write_scalars(entry.step, numbers)
             self._writer.flush()
 

@@ -38,7 +38,12 @@ class Imbalance(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The pseudo-labels P at the end of an epoch."""
+    """The pseudo-labels P at the end of an epoch.
+
+    Between two refreshes P stays as it is, and so do these values; `num_changed` stands
+    only in epochs that end with a refresh. Fields that need the truth, or clusters, are
+    absent without them.
+    """
 
     num_selected: Annotated[int, "images of D_u in P"]
     num_confident: Annotated[int, "those with the label of an ID class"]
@@ -46,6 +51,26 @@ class Labels(NamedTuple):
     num_explored: Annotated[int, "those with the label of a cluster, the paper's M"]
     ood_share: Annotated[float | None, "share of ID labels on OOD images"] = None
     pseudo_accuracy: Annotated[float | None, "of ID labels on ID images"] = None
+    num_changed: Annotated[
+        int | None, "images whose label, or lack of one, the refresh changed"
+    ] = None
+    cluster_counts: Annotated[
+        list[int] | None, "images with the label of each cluster"
+    ] = None
+    explored_precision: Annotated[
+        float | None, "share of OOD images among those with the label of a cluster"
+    ] = None
+    explored_recall: Annotated[
+        float | None, "share of all OOD images that have the label of a cluster"
+    ] = None
+    cluster_purity: Annotated[
+        float | None,
+        "of these OOD images, the share whose class is the commonest of its cluster",
+    ] = None
+    cluster_nmi: Annotated[
+        float | None,
+        "normalised mutual information of their clusters and classes, 0 to 1",
+    ] = None
 
 
 class Entry(NamedTuple):

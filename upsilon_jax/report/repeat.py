@@ -1,0 +1,59 @@
+"""The command that repeats a run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from upsilon_jax.config import config_names, flatten, load_config
+from upsilon_jax.errors import ConfigError
+
+
+def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
+    """A line for the shell that trains the same config.
+
+    It names the config file that differs least, and every field that differs. Fields
+    with no value cannot be said on a command line, nor need they be: they are those
+    that the file leaves open too.
+
+    Args:
+      config: complete, as a result has it.
+      method: another method on the same data and with the same network; its own
+        hyperparameters are then those of the config file.
+    """
+    name = config["method"]["name"]
+    wanted = {k: _plain(v) for k, v in flatten(config).items()}
+    if method not in (None, name):
+        wanted = {k: v for k, v in wanted.items() if not k.startswith("method.")}
+        name = method
+    candidates = [
+        (file, _changes(wanted, known))
+        for file in config_names()
+        if (known := _fields_of(file, name)) is not None
+    ]
+    file, changes = min(candidates, key=lambda candidate: len(candidate[1]))
+    fields = [f"--config.{field}={value}" for field, value in changes.items()]
+    return shlex.join(["python", "main.py", f"--config={file}:{name}", *fields])
+
+
+def _fields_of(file: str, method: str) -> dict[str, Any] | None:
+    """The fields of a config file for a method; None if it does not take it."""
+    try:
+        config = load_config(file, method)
+    except ConfigError:
+        return None
+    return {k: _plain(v) for k, v in flatten(config).items()}
+
+
+def _changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        field: value
+        for field, value in wanted.items()
+        if field != "method.name" and value is not None and value != known.get(field)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON has lists where configs have tuples."""
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,34 @@
+"""All that a workdir shows to people, made from what the run wrote down."""
+
+from __future__ import annotations
+
+import pathlib
+
+from upsilon_jax.report.curves import save_curves
+from upsilon_jax.report.label_next import write_label_next
+from upsilon_jax.report.page import write_page
+from upsilon_jax.report.run_files import RunFiles, read_run
+from upsilon_jax.report.unlabeled import write_unlabeled
+from upsilon_jax.workdir import files
+
+
+def remake(workdir: pathlib.Path) -> None:
+    """Makes them again, from the files of a run that has ended.
+
+    Raises:
+      WorkdirError: a file is missing or damaged; one line says which.
+    """
+    write_all(read_run(workdir))
+
+
+def write_all(run: RunFiles) -> None:
+    """Writes the curves, the report and, of a run that found something, CSV files.
+
+    `result.json` need not be there yet.
+    """
+    save_curves(run.result, run.workdir / files.CURVES)
+    if run.findings is not None:
+        found = run.findings, run.manifest
+        write_unlabeled(run.workdir / files.UNLABELED, *found)
+        write_label_next(run.workdir / files.LABEL_NEXT, *found)
+    write_page(run)

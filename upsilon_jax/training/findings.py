@@ -1,0 +1,82 @@
+"""What a finished run found: the EMA weights on all of D_u and on the test images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from upsilon_jax.data.thumbnails import make_thumbnails
+from upsilon_jax.inference import metrics
+from upsilon_jax.inference.predicted import columns
+from upsilon_jax.report.gallery import wanted_rows
+from upsilon_jax.runtime import sharding
+from upsilon_jax.training.refresh import predict
+from upsilon_jax.training.setup import Run
+from upsilon_jax.types import TrainState
+from upsilon_jax.workdir.findings import Findings, Seen
+from upsilon_jax.workdir.schema import Manifest
+
+
+def find(run: Run, state: TrainState) -> Findings:
+    """One pass over D_u and one over the test images of all classes; no thumbnails.
+
+    The processes predict together, so each of them has to call this.
+    """
+    unlabeled, test = run.splits.unlabeled, np.flatnonzero(run.test_classes >= 0)
+    outputs = predict(run, state.ema, "train", unlabeled)
+    features = sharding.fetch(outputs["features"].astype(jnp.float16))
+    test_outputs = predict(run, state.ema, "test", test)
+    labels = run.method.selection(state.method)
+    nothing = np.full(len(unlabeled), -1, np.int32)
+    return Findings(
+        unlabeled=_seen(run, "train", unlabeled, run.hidden, outputs["logits"]),
+        test=_seen(run, "test", test, run.test_classes[test], test_outputs["logits"]),
+        pseudo_label=nothing if labels is None else metrics.labels_of(labels),
+        features=features[: len(unlabeled)],
+        thumbnails=np.empty((0, *run.source.image_shape), np.uint8),
+        thumbnail_of=np.empty(0, np.int64),
+    )
+
+
+def _seen(run: Run, split: str, index: np.ndarray, truth: np.ndarray, logits) -> Seen:
+    logits = np.asarray(sharding.fetch(logits)[: len(index)], np.float32)
+    paths = run.source.paths
+    return Seen(
+        index=index.astype(np.int64),
+        path=np.array([paths[split][i] if paths else "" for i in index], np.str_),
+        truth=truth.astype(np.int32),
+        logits=logits,
+        **columns(logits, run.splits.num_classes)._asdict(),
+    )
+
+
+def final_measures(run: Run, findings: Findings) -> dict[str, Any]:
+    """Fields of a result that are measured once, at the end."""
+    num_classes = run.splits.num_classes
+    logits, label = findings.test.logits, findings.test.truth
+    confusion = metrics.confusion(logits, label, num_classes, len(run.splits.classes))
+    imbalance = None
+    if run.truth_is_known:
+        imbalance = metrics.measure_imbalance(
+            findings.unlabeled.logits, run.hidden, num_classes
+        )
+    return {
+        "confusion": confusion.tolist(),
+        "auroc": metrics.id_auroc(logits, label, num_classes),
+        "imbalance": imbalance,
+    }
+
+
+def with_thumbnails(run: Run, findings: Findings, manifest: Manifest) -> Findings:
+    """The same with a small picture of every image that the report shows."""
+    rows = wanted_rows(findings, manifest)
+    num_unlabeled = len(findings.unlabeled.index)
+    of_test = rows >= num_unlabeled
+    index = np.concatenate([findings.unlabeled.index, findings.test.index])[rows]
+    wanted = [
+        ("test" if t else "train", i) for t, i in zip(of_test, index, strict=True)
+    ]
+    pictures, made = make_thumbnails(run.source, wanted)
+    return findings._replace(thumbnails=pictures, thumbnail_of=rows[made])
