@@ -16,7 +16,7 @@ from upsilon_jax.report.markup import Child, Markup, tag
 from upsilon_jax.report.pictures import Album, contact_sheet
 from upsilon_jax.report.run_files import BASELINE, RunFiles, find_baseline, read_run
 from upsilon_jax.report.settings import baseline_hint, settings
-from upsilon_jax.report.words import count, method_title
+from upsilon_jax.report.words import count, data_name, method_title
 from upsilon_jax.workdir import schema
 from upsilon_jax.workdir.files import REPORT
 from upsilon_jax.workdir.schema import DIVERGED, Result
@@ -72,9 +72,8 @@ def render(run: RunFiles, baseline: RunFiles | None, budget: int) -> str:
       baseline: the labeled-only run to compare it with.
       budget: bytes that the pictures may take.
     """
-    data = run.result.config["data"]["name"]
-    title = method_title(run.method)
-    title = f"{title[0].upper()}{title[1:]} on {data}"
+    title = f"{method_title(run.method)} on {data_name(run.result.config['data'])}"
+    title = title[0].upper() + title[1:]
     sections = [s for s in _sections(run, baseline, budget) if s.content]
     links = [tag("a", section.title, href=f"#{section.name}") for section in sections]
     return markup.page(
