@@ -21,7 +21,7 @@ def comparison(run: RunFiles, baseline: RunFiles) -> list[Child]:
         *_foreign_rows(run, baseline),
     ]
     lines = [
-        (name, percent(one), percent(two), points(one - two).removesuffix("points"))
+        (name, percent(one), percent(two), points(one - two).split()[0])
         for name, one, two in rows
         if one is not None and two is not None
     ]

@@ -51,9 +51,7 @@ def write_index(folder: pathlib.Path) -> pathlib.Path:
     return folder / INDEX
 
 
-def _row(
-    folder: pathlib.Path, workdir: pathlib.Path, result: Result
-) -> dict[str, Cell]:
+def _row(folder: pathlib.Path, workdir: pathlib.Path, result: Result) -> Row:
     config = result.config
     mismatch = config["data"]["mismatch"]
     done = result.status == FINISHED

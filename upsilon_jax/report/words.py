@@ -54,9 +54,9 @@ def percent(share: float | None, digits: int = 1) -> str:
         return "—"
     value, least = 100 * share, 10.0**-digits
     if 0 < value < least / 2:
-        return f"<\u00a0{least:g}\u00a0%"
+        return f"<{least:g}\u00a0%"
     if 100 - least / 2 < value < 100:
-        return f">\u00a0{100 - least:g}\u00a0%"
+        return f">{100 - least:g}\u00a0%"
     return f"{value:.{digits}f}\u00a0%"
 
 
