@@ -15,7 +15,7 @@ from upsilon_jax.workdir import findings, schema
 from upsilon_jax.workdir.schema import Manifest
 
 CONFIG = {"train.epochs": 3}
-MADE = ("curves.png", "unlabeled.csv", "label_next.csv")
+MADE = ("curves.png", "unlabeled.csv", "label_next.csv", "report.html")
 
 
 class Killed(BaseException):

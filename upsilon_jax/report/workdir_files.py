@@ -7,11 +7,9 @@ import pathlib
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.report.label_next import write_label_next
 from upsilon_jax.report.page import write_page
-from upsilon_jax.report.run_files import RunFiles
+from upsilon_jax.report.run_files import RunFiles, read_run
 from upsilon_jax.report.unlabeled import write_unlabeled
-from upsilon_jax.workdir import files, findings, schema
-from upsilon_jax.workdir.findings import Findings
-from upsilon_jax.workdir.schema import FINISHED, Manifest, Result
+from upsilon_jax.workdir import files
 
 
 def remake(workdir: pathlib.Path) -> None:
@@ -20,29 +18,17 @@ def remake(workdir: pathlib.Path) -> None:
     Raises:
       WorkdirError: a file is missing or damaged; one line says which.
     """
-    result = schema.read(Result, workdir / files.RESULT)
-    manifest = schema.read(Manifest, workdir / files.MANIFEST)
-    finished = result.status == FINISHED
-    found = findings.load(workdir / files.FINDINGS) if finished else None
-    write_all(workdir, result, manifest, found)
+    write_all(read_run(workdir))
 
 
-def write_all(
-    workdir: pathlib.Path, result: Result, manifest: Manifest, found: Findings | None
-) -> None:
-    """Writes the curves, the CSV files and the report.
+def write_all(run: RunFiles) -> None:
+    """Writes the curves, the report and, of a run that found something, CSV files.
 
-    Args:
-      workdir: where to.
-      result: of the run; its file may not be there yet.
-      manifest: of the run, as it is at the end.
-      found: None for a run that diverged: there are no CSV files.
+    `result.json` need not be there yet.
     """
-    save_curves(result, workdir / files.CURVES)
-    if found is None:  # what is there is of an earlier config
-        for name in (files.FINDINGS, files.UNLABELED, files.LABEL_NEXT):
-            (workdir / name).unlink(missing_ok=True)
-    else:
-        write_unlabeled(workdir / files.UNLABELED, found, manifest)
-        write_label_next(workdir / files.LABEL_NEXT, found, manifest)
-    write_page(RunFiles(workdir, result, manifest, found))
+    save_curves(run.result, run.workdir / files.CURVES)
+    if run.findings is not None:
+        found = run.findings, run.manifest
+        write_unlabeled(run.workdir / files.UNLABELED, *found)
+        write_label_next(run.workdir / files.LABEL_NEXT, *found)
+    write_page(run)

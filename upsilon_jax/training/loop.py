@@ -16,6 +16,7 @@ from upsilon_jax import native
 from upsilon_jax.config.from_data import is_complete
 from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
+from upsilon_jax.report.run_files import RunFiles
 from upsilon_jax.report.workdir_files import write_all
 from upsilon_jax.training.epoch import train_epoch
 from upsilon_jax.training.findings import final_measures, find, with_thumbnails
@@ -225,7 +226,10 @@ def _write(
     if found:
         found = with_thumbnails(run, found, manifest)
         findings.save(workdir / files.FINDINGS, found)
-    write_all(workdir, result, manifest, found)
+    else:  # what is there is of an earlier config
+        for name in (files.FINDINGS, files.UNLABELED, files.LABEL_NEXT):
+            (workdir / name).unlink(missing_ok=True)
+    write_all(RunFiles(workdir, result, manifest, found))
     files.write_json(workdir / files.RESULT, result)
 
 

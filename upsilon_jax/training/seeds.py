@@ -36,8 +36,8 @@ def train(
 
     Args:
       config: see `upsilon_jax/config`.
-      workdir: gets checkpoints, TensorBoard events, `manifest.json`, `result.json` and
-        `curves.png`; with several seeds, each in a folder `seed_S` of its own.
+      workdir: gets checkpoints, TensorBoard events and the files that `docs/result.md`
+        lists; with several seeds, each in a folder `seed_S` of its own.
       override_config: goes on although the stored config differs.
 
     Returns:

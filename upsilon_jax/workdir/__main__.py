@@ -25,7 +25,31 @@ is `null`. A file of another `format` is refused with one line.
 `manifest.json` is written when a run starts, `result.json` when it has ended. Times of
 the clock stand only under names that end in `_seconds`; all else is the same when a run
 is interrupted and goes on. Next to them lie `config.json`, `checkpoints/`,
-`tensorboard/`, `curves.png` and, where files had to be left out, `skipped.txt`.
+`tensorboard/` and, where files had to be left out, `skipped.txt`.
+
+`result.json` is written last. Before it, a finished run writes:
+
+| file | what is in it |
+|---|---|
+| `findings.npz` | what the last EMA model says of every unlabeled and test image |
+| `unlabeled.csv` | a row for each unlabeled image, in their order |
+| `label_next.csv` | up to 100 images worth a label: `rank`, which, `reason` |
+| `curves.png` | accuracy, losses and pseudo-labels over the epochs |
+| `report.html` | all of it, with pictures, in one file |
+
+All but `findings.npz` are made from the workdir alone, and can be made again. A run
+that diverged has only curves and report. Columns of `unlabeled.csv`:
+
+| column | meaning |
+|---|---|
+| `path` or `index` | the file, or its place among the train images |
+| `class` | the most probable ID class |
+| `probability` | of that class among the ID classes |
+| `id_score` | its probability among all outputs, clusters too: high for known classes |
+| `foreign` | 1 if `id_score` is below the manifest's `foreign_below`, else 0 |
+| `cluster` | the foreign group, where a cluster is more probable than every class |
+| `pseudo_label` | its label in P at the end: a class, `cluster k`, or nothing |
+| `truth` | its true class; only where that is known |
 """
 
 

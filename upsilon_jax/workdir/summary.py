@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from upsilon_jax.workdir.files import CURVES, RESULT
+from upsilon_jax.workdir.files import CURVES, LABEL_NEXT, RESULT, UNLABELED
 from upsilon_jax.workdir.schema import DIVERGED, FINISHED, Result, Seeds, parse
 
 
@@ -40,6 +40,8 @@ def _text_of_run(result: Result, workdir: pathlib.Path) -> str:
             f"  OOD among the former {labels.ood_share:.1%}, "
             f"right on ID images {_percent(labels.pseudo_accuracy)}"
         )
+    if result.status == FINISHED:
+        lines.append(f"  unlabeled images   {workdir / UNLABELED}, {LABEL_NEXT}")
     lines += [
         f"  results            {workdir / RESULT}, {workdir / CURVES}",
         "  start anew         with another --workdir, or delete this one",
