@@ -154,7 +154,7 @@ def test_pictures_are_left_out_where_nothing_else_helps(tmp_path, monkeypatch, w
     everything = len(Page(whole).all("img"))
     monkeypatch.setattr(page_module, "MAX_BYTES", 130_000)
     monkeypatch.setattr(page_module, "_FOR_PICTURES", 80_000)
-    path = write_report(write_run(tmp_path / "run", side=96))
+    path = write_report(write_run(tmp_path / "run", side=48))
     assert path.stat().st_size <= 130_000
     page = Page(path)
     assert 0 < len(page.all("img")) < everything / 2

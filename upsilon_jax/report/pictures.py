@@ -112,7 +112,7 @@ def _figure(picture: Picture) -> Markup:
         tag("b", picture.suggestion, sign, class_=verdict, title=picture.suggestion),
         None if told else tag("span", f"truth: {picture.truth}", title=picture.truth),
         tag("span", f"ID {picture.score}"),
-        tag("span", pathlib.PurePath(picture.place).name, title=picture.place),
+        tag("span", pathlib.PurePath(picture.place).stem, title=picture.place),
         tag("dl", [(tag("dt", key), tag("dd", value)) for key, value in facts]),
     )
     alt = f"suggested {picture.suggestion}, ID score {picture.score}"

@@ -11,7 +11,7 @@ from upsilon_jax.errors import ConfigError
 
 
 def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
-    """A line for the shell that trains the same config.
+    """Words for the shell that train the same config, a line for each field.
 
     It names the config file that differs least, and every field that differs. Fields
     with no value cannot be said on a command line, nor need they be: they are those
@@ -34,7 +34,8 @@ def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
     ]
     file, changes = min(candidates, key=lambda candidate: len(candidate[1]))
     fields = [f"--config.{field}={value}" for field, value in changes.items()]
-    return shlex.join(["python", "main.py", f"--config={file}:{name}", *fields])
+    lines = [f"python main.py --config={file}:{name}", *map(shlex.quote, fields)]
+    return " \\\n    ".join(lines)
 
 
 def _fields_of(file: str, method: str) -> dict[str, Any] | None:
