@@ -188,6 +188,7 @@ def test_a_baseline_beside_the_run_is_compared_with_it(tmp_path):
 
     beside("other_seed", seed=1)
     beside("other_split", split_digest="2" * 64)
+    beside("diverged", status=DIVERGED)
     damaged = beside("damaged")
     (damaged / "result.json").write_text("{")
     assert "comparison" not in Page(write_report(run)).sections

@@ -57,3 +57,11 @@ def test_another_method_keeps_data_network_and_length():
     config.method.num_clusters, config.train.epochs = 9, 30
     line = repeat_command(stored(config), "baseline")
     assert words(line)[2:] == ["--config=digits:baseline", "--config.train.epochs=30"]
+
+
+def test_without_config_files_every_field_is_told(monkeypatch):
+    monkeypatch.setattr("upsilon_jax.report.repeat.config_names", lambda: [])
+    line = repeat_command(stored(load_config("digits", "pl")))
+    assert line.startswith("python main.py --config=FILE.py:pl ")
+    assert "--config.data.name=digits" in words(line)
+    assert "--config.method.threshold=0.95" in words(line)

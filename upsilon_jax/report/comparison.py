@@ -76,6 +76,8 @@ def _changed_verdicts(run: RunFiles, baseline: RunFiles) -> str:
     if run.findings is None or baseline.findings is None:
         return gain
     test, other = run.findings.test, baseline.findings.test
+    if not np.array_equal(test.index, other.index):
+        return gain
     is_id = test.truth < run.num_classes
     right, before = (t.label[is_id] == t.truth[is_id] for t in (test, other))
     won, lost = int((right & ~before).sum()), int((before & ~right).sum())
