@@ -170,6 +170,8 @@ def test_many_classes_have_a_list_of_confusions_instead_of_a_matrix(tmp_path):
     run = write_run(tmp_path / "run", manifest=manifest, result=result, findings=found)
     page = Page(write_report(run))
     assert "class 3 → class 5" in page.text
+    classes = [heading for heading in page.texts if heading.startswith("class 3")]
+    assert classes and "image in all" not in page.text  # one sheet for all classes
     assert not any("confusion" in t.get("class", "") for t in page.all("table"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +34,7 @@ def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
     ]
     none = ("FILE.py", _changes(wanted, {}))
     file, changes = min([*candidates, none], key=lambda candidate: len(candidate[1]))
-    fields = [f"--config.{field}={value}" for field, value in changes.items()]
+    fields = [f"--config.{field}={_told(value)}" for field, value in changes.items()]
     lines = [f"python main.py --config={file}:{name}", *map(shlex.quote, fields)]
     return " \\\n    ".join(lines)
 
@@ -54,6 +55,13 @@ def _changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
         for field, value in wanted.items()
         if field != "method.name" and value is not None and value != known.get(field)
     }
+
+
+def _told(value: Any) -> str:
+    """A value as a flag takes it; tuples in double quotes, which need no escapes."""
+    if isinstance(value, tuple):
+        return f"({' '.join(f'{json.dumps(x, ensure_ascii=False)},' for x in value)})"
+    return str(value)
 
 
 def _plain(value: Any) -> Any:
