@@ -1,4 +1,4 @@
-"""A wheel has the C++ sources and no library, which would fit one processor only."""
+"""A wheel has the files that are no Python, but no library for one processor only."""
 
 import pathlib
 import shutil
@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_sources_only(tmp_path):
+def test_sources_style_and_script_but_no_library(tmp_path):
     pytest.importorskip("setuptools")
     copy = tmp_path / "checkout"
     ignore = shutil.ignore_patterns("__pycache__")
@@ -28,3 +28,5 @@ def test_sources_only(tmp_path):
     )
     found = (tmp_path / "lib" / "upsilon_jax" / "native").iterdir()
     assert {path.suffix for path in found} == {".py", ".cc", ".h"}
+    report = tmp_path / "lib" / "upsilon_jax" / "report"
+    assert (report / "page.css").exists() and (report / "page.js").exists()

@@ -11,6 +11,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -19,6 +20,13 @@ _FLAGS = (
     "--disable-background-networking --disable-component-update --disable-sync "
     "--disable-dev-shm-usage --hide-scrollbars --remote-debugging-pipe"
 ).split()
+_LAUNCHER = """
+import fcntl, os, sys
+given = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3]]
+for fd, place in zip(given, (3, 4)):
+    os.dup2(fd, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 _TIMEOUT = 60
 
 
@@ -52,7 +60,9 @@ class Browser:
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._from], [], [], end - time.monotonic())
             assert ready, "the browser does not answer"
-            self._rest += os.read(self._from, 1 << 20)
+            data = os.read(self._from, 1 << 20)
+            assert data, "the browser has ended"
+            self._rest += data
         first, self._rest = self._rest.split(b"\0", 1)
         message = json.loads(first)
         if "method" in message:
@@ -112,18 +122,14 @@ def browser(folder):
     """Starts Chromium with a profile of its own in a folder, and ends it."""
     (read_in, write_in), (read_out, write_out) = os.pipe(), os.pipe()
 
-    def at_3_and_4():
-        os.dup2(os.dup(read_in), 13)
-        os.dup2(os.dup(write_out), 14)
-        os.dup2(13, 3)
-        os.dup2(14, 4)
-
+    # The launcher puts the pipes where Chromium looks for them. A function to call
+    # before the program starts would make Python fork, of which JAX warns.
+    launcher = [sys.executable, "-c", _LAUNCHER, str(read_in), str(write_out)]
     process = subprocess.Popen(
-        [CHROMIUM, *_FLAGS, f"--user-data-dir={folder}"],
+        [*launcher, CHROMIUM, *_FLAGS, f"--user-data-dir={folder}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        close_fds=False,
-        preexec_fn=at_3_and_4,
+        pass_fds=(read_in, write_out),
     )
     os.close(read_in)
     os.close(write_out)

@@ -2,8 +2,12 @@
 
 import numpy as np
 
-from upsilon_jax.workdir.findings import Findings, Seen
-from upsilon_jax.workdir.schema import FORMAT, Manifest
+from tests.workdir.test_schema import make_result
+from upsilon_jax.config import load_config
+from upsilon_jax.report.gallery import wanted_rows
+from upsilon_jax.workdir import files
+from upsilon_jax.workdir.findings import Findings, Seen, save
+from upsilon_jax.workdir.schema import FORMAT, Entry, Labels, Manifest
 
 CLASSES, OOD_CLASSES = ("cat", "dog", "cow"), ("car", "boat")
 
@@ -79,3 +83,60 @@ def make_findings(
         thumbnails=np.zeros((0, 8, 8, 3), np.uint8),
         thumbnail_of=np.zeros(0, np.int64),
     )
+
+
+def make_run_result(manifest=None, **fields):
+    """A result of the Υ-Model on a composed data set, with two epochs of history."""
+    manifest = manifest or make_manifest()
+    config = load_config("digits", "upsilon").to_dict()
+    classes = [*manifest.classes, *manifest.ood_classes]
+    config["data"] |= {
+        "id_classes": tuple(manifest.classes),
+        "ood_classes": tuple(manifest.ood_classes),
+    }
+    common = dict(
+        config=config,
+        classes=classes,
+        accuracy=0.875,
+        auroc=0.75,
+        confusion=_confusion(len(manifest.classes), len(classes)),
+        history=[
+            Entry(1, 10, {"loss": 1.5, "labeled_loss": 1.5}, 0.5, 0.25),
+            Entry(
+                2,
+                20,
+                {"loss": 1.0, "labeled_loss": 0.75, "unlabeled_loss": 0.25},
+                0.875,
+                0.75,
+                Labels(30, 18, 6, 12, ood_share=0.25, pseudo_accuracy=1.0),
+                epoch_seconds=75.0,
+            ),
+        ],
+    )
+    return make_result(**common | fields)
+
+
+def _confusion(num_classes, num_true):
+    rows = np.full((num_true, num_classes), 2)
+    np.fill_diagonal(rows, 16)
+    return rows.tolist()
+
+
+def write_run(
+    workdir, *, result=None, manifest=None, findings=None, side=8, grey=False
+):
+    """Writes the files of a run; `findings=False` leaves these out."""
+    manifest = manifest or make_manifest()
+    result = result or make_run_result(manifest)
+    workdir.mkdir(parents=True)
+    files.write_json(workdir / files.CONFIG, result.config)
+    files.write_json(workdir / files.MANIFEST, manifest)
+    files.write_json(workdir / files.RESULT, result)
+    if findings is not False:
+        found = findings or make_findings()
+        rows = wanted_rows(found, manifest)
+        shape = (len(rows), side, side, 1 if grey else 3)
+        pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+        found = found._replace(thumbnails=pixels, thumbnail_of=rows)
+        save(workdir / files.FINDINGS, found)
+    return workdir

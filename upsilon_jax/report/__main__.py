@@ -3,6 +3,7 @@
 import pathlib
 
 from upsilon_jax import commandline
+from upsilon_jax.report.index import write_index
 from upsilon_jax.report.tables import accuracy_table, read_results
 
 COMMAND = commandline.Command(
@@ -18,6 +19,7 @@ def main(options: commandline.Options) -> None:
     """Prints Markdown."""
     results = read_results(pathlib.Path(options.argument))
     print(accuracy_table(results, options.flags.cost_of))
+    print(f"\nAll runs with their reports: {write_index(options.argument)}")
 
 
 if __name__ == "__main__":

@@ -137,11 +137,11 @@ def _drawn_line(frame: Frame, line: Line, order: int) -> Markup:
     every = math.ceil(len(line.points) / _MOST_POINTS)
     points = [*line.points[:-1:every], line.points[-1]]
     placed = [frame.place(*point) for point in points]
-    if len(placed) == 1:  # a dot, as a line with round ends
-        placed *= 2
+    style = " dashed" if order % 2 else ""
+    if len(placed) == 1:  # a short line with round ends is a dot
+        placed, style = placed * 2, " dot"
     text = " ".join(f"{x:g},{y:g}" for x, y in placed)
-    dashes = " dashed" if order % 2 else ""
-    return tag("polyline", class_=f"line c{line.color}{dashes}", points=text)
+    return tag("polyline", class_=f"line c{line.color}{style}", points=text)
 
 
 def _axes(

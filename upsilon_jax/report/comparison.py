@@ -21,7 +21,7 @@ def comparison(run: RunFiles, baseline: RunFiles) -> list[Child]:
         *_foreign_rows(run, baseline),
     ]
     lines = [
-        (name, percent(one), percent(two), points(one - two))
+        (name, percent(one), percent(two), points(one - two).split()[0])
         for name, one, two in rows
         if one is not None and two is not None
     ]
@@ -30,7 +30,7 @@ def comparison(run: RunFiles, baseline: RunFiles) -> list[Child]:
         tag("p", _changed_verdicts(run, baseline)),
         scrolling(
             "Comparison",
-            table(["", this, that, "gain"], lines, "The same split and seed for both."),
+            table(["", this, that, "gain in points"], lines, "Same split, same seed."),
         ),
         tag("p", f"The two runs also differ in {listed(changed)}.", class_="muted")
         if changed
@@ -69,10 +69,15 @@ def _foreign_rows(run: RunFiles, baseline: RunFiles) -> list[tuple]:
 def _changed_verdicts(run: RunFiles, baseline: RunFiles) -> str:
     """Test images that one model gets right and the other wrong."""
     difference = (run.result.accuracy or 0) - (baseline.result.accuracy or 0)
-    gain = f"The unlabeled images brought {points(difference)} of test accuracy."
+    verb = "brought" if difference >= 0 else "cost"
+    gain = (
+        f"The unlabeled images {verb} {100 * abs(difference):.1f} points of accuracy."
+    )
     if run.findings is None or baseline.findings is None:
         return gain
     test, other = run.findings.test, baseline.findings.test
+    if not np.array_equal(test.index, other.index):
+        return gain
     is_id = test.truth < run.num_classes
     right, before = (t.label[is_id] == t.truth[is_id] for t in (test, other))
     won, lost = int((right & ~before).sum()), int((before & ~right).sum())

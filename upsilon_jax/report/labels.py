@@ -138,10 +138,13 @@ def _story_of_kept(run: RunFiles, explored: int) -> str:
             " So that no class drowns the others, each may keep only as many confident "
             "guesses as the rarest class has (RPL)."
         )
-    return (
-        f"{text} Dropped are those of which the saved model is at least as sure, but "
-        "which the last choice did not take."
-    )
+    if _candidates(run) is not None:
+        sure = percent(fields["threshold"], 0)
+        text += (
+            f" Dropped are those whose ID score is above {sure} now, but which the "
+            "last choice did not take."
+        )
+    return text
 
 
 def _num_kept(run: RunFiles) -> int:

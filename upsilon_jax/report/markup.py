@@ -12,6 +12,10 @@ from importlib import resources
 
 _VOID = {"br", "img", "link", "meta", "path", "line", "rect", "polyline"}
 _CLOSED = {"path", "line", "rect", "polyline"}  # void only as SVG has it: <path/>
+# Control characters, and those that turn the direction of what follows.
+_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_CONTROLS = {*range(32), *range(127, 160), *_TURNING}
+_UNPRINTABLE = dict.fromkeys(_CONTROLS - {9, 10}, "\ufffd")
 
 
 class Markup(str):
@@ -118,5 +122,4 @@ def _attributes(attributes: dict[str, str | float | bool | None]) -> list[str]:
 
 def _printable(text: str) -> str:
     """Without what HTML and UTF-8 do not allow: names of files may have anything."""
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+    return text.encode("utf-8", "replace").decode("utf-8").translate(_UNPRINTABLE)

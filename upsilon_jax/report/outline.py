@@ -86,9 +86,9 @@ def _task(run: RunFiles) -> str:
     config, classes = run.result.config, run.manifest.classes
     data = config["data"]
     per_class = data.get("labels_per_class")
-    labeled = (
-        f"{count(per_class)} labeled images of each" if per_class else "all labels"
-    )
+    labeled = "every labeled image"
+    if per_class:
+        labeled = f"{count(per_class, 'labeled image')} of each"
     text = (
         f"This model tells {count(len(classes), 'class', 'classes')} apart: "
         f"{listed(classes)}. It was trained by {method_title(run.method)}, with "
@@ -143,7 +143,7 @@ def _gain_card(run: RunFiles, baseline: RunFiles | None) -> Card | None:
         f"Against {percent(baseline.result.accuracy)} of the same network that saw the "
         "labeled images only."
     )
-    return Card("Thanks to the unlabeled images", points(difference), meaning)
+    return Card("Gain from the unlabeled images", points(difference), meaning)
 
 
 def _auroc_card(run: RunFiles) -> Card | None:
@@ -160,16 +160,13 @@ def _auroc_card(run: RunFiles) -> Card | None:
 def _foreign_card(run: RunFiles) -> Card | None:
     """The estimated share of foreign images, and the true one where it is known."""
     estimate = getattr(run.result, "foreign", None)
-    known = run.truth_is_known
-    truth = None
-    if known and len(run.findings.unlabeled.truth):
-        truth = float((run.findings.unlabeled.truth >= run.num_classes).mean())
     if estimate is None or estimate.share is None:
         return None
     meaning = "Estimated share of the unlabeled images that show none of the classes"
     if estimate.low is not None and estimate.high is not None:
         between = f"{percent(estimate.low, 0)} and {percent(estimate.high, 0)}"
         meaning += f", probably between {between}"
-    if truth is not None:
+    if run.truth_is_known:
+        truth = float((run.findings.unlabeled.truth >= run.num_classes).mean())
         meaning += f"; the truth is {percent(truth, 0)}"
     return Card("Foreign images", percent(estimate.share, 0), f"{meaning}.")

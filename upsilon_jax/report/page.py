@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from upsilon_jax.report import markup, outline
@@ -16,7 +16,7 @@ from upsilon_jax.report.markup import Child, Markup, tag
 from upsilon_jax.report.pictures import Album, contact_sheet
 from upsilon_jax.report.run_files import BASELINE, RunFiles, find_baseline, read_run
 from upsilon_jax.report.settings import baseline_hint, settings
-from upsilon_jax.report.words import count, method_title
+from upsilon_jax.report.words import count, data_name, method_title
 from upsilon_jax.workdir import schema
 from upsilon_jax.workdir.files import REPORT
 from upsilon_jax.workdir.schema import DIVERGED, Result
@@ -24,6 +24,9 @@ from upsilon_jax.workdir.whole import written_whole
 
 MAX_BYTES = 5_000_000  # of a report
 _FOR_PICTURES = 3_500_000  # at first
+_SHORT, _VERY_SHORT = 6, 2  # pictures of a sheet
+
+Named = Callable[[Sheet], tuple[str | None, str]]  # heading and note of a sheet
 
 
 class Section(NamedTuple):
@@ -72,9 +75,8 @@ def render(run: RunFiles, baseline: RunFiles | None, budget: int) -> str:
       baseline: the labeled-only run to compare it with.
       budget: bytes that the pictures may take.
     """
-    data = run.result.config["data"]["name"]
-    title = method_title(run.method)
-    title = f"{title[0].upper()}{title[1:]} on {data}"
+    title = f"{method_title(run.method)} on {data_name(run.result.config['data'])}"
+    title = title[0].upper() + title[1:]
     sections = [s for s in _sections(run, baseline, budget) if s.content]
     links = [tag("a", section.title, href=f"#{section.name}") for section in sections]
     return markup.page(
@@ -190,6 +192,12 @@ def _gallery(run: RunFiles, album: Album) -> Iterator[Section]:
     )
 
 
-def _sheets(album: Album, sheets: list[Sheet], named) -> list[Markup]:
+def _sheets(album: Album, sheets: list[Sheet], named: Named) -> Child:
+    """Contact sheets; short ones side by side, and very short ones as one."""
     shown = [(named(sheet), album.pictures(sheet)) for sheet in sheets]
-    return [contact_sheet(*name, pictures) for name, pictures in shown if pictures]
+    shown = [(name, pictures) for name, pictures in shown if pictures]
+    longest = max((len(pictures) for _, pictures in shown), default=0)
+    if longest <= _VERY_SHORT and len(shown) > 1:
+        return contact_sheet(None, "", [one for _, some in shown for one in some])
+    content = [contact_sheet(*name, pictures) for name, pictures in shown]
+    return tag("div", content, class_="pairs") if 0 < longest <= _SHORT else content

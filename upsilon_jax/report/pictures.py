@@ -60,13 +60,8 @@ class Album:
         is_test = row >= num_unlabeled
         seen = found.test if is_test else found.unlabeled
         at = row - num_unlabeled if is_test else row
-        guess, trained_as = (
-            label_names(labels[at : at + 1], run.manifest)[0]
-            for labels in (
-                seen.label,
-                found.pseudo_label if not is_test else seen.label,
-            )
-        )
+        name_of = lambda labels: label_names(labels[at : at + 1], run.manifest)[0]
+        guess = name_of(seen.label)
         looks_foreign = not is_test and _looks_foreign(run, at)
         cluster, truth = int(seen.cluster[at]), int(seen.truth[at])
         suggestion = guess
@@ -79,8 +74,9 @@ class Album:
             "truth": name,
             "ID score": percent(float(seen.id_score[at])),
             "nearest class": f"{guess}, {share} among the classes",
-            "trained on as": None if is_test else trained_as or "nothing",
         }
+        if not is_test:
+            facts["trained on as"] = name_of(found.pseudo_label) or "nothing"
         is_ood = truth >= run.num_classes
         place = f"{'test' if is_test else 'image'} {int(seen.index[at])}"
         return Picture(
@@ -116,7 +112,7 @@ def _figure(picture: Picture) -> Markup:
         tag("b", picture.suggestion, sign, class_=verdict, title=picture.suggestion),
         None if told else tag("span", f"truth: {picture.truth}", title=picture.truth),
         tag("span", f"ID {picture.score}"),
-        tag("span", pathlib.PurePath(picture.place).name, title=picture.place),
+        tag("span", pathlib.PurePath(picture.place).stem, title=picture.place),
         tag("dl", [(tag("dt", key), tag("dd", value)) for key, value in facts]),
     )
     alt = f"suggested {picture.suggestion}, ID score {picture.score}"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from upsilon_jax.config import config_names, flatten, load_config
-from upsilon_jax.errors import ConfigError
 
 
 def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
-    """A line for the shell that trains the same config.
+    """Words for the shell that train the same config, a line for each field.
 
-    It names the config file that differs least, and every field that differs. Fields
-    with no value cannot be said on a command line, nor need they be: they are those
-    that the file leaves open too.
+    It names the config file that differs least, and every field that differs; all
+    fields where there is no such file. Fields with no value cannot be said on a command
+    line, nor need they be: they are those that the file leaves open too.
 
     Args:
       config: complete, as a result has it.
@@ -32,16 +32,19 @@ def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
         for file in config_names()
         if (known := _fields_of(file, name)) is not None
     ]
-    file, changes = min(candidates, key=lambda candidate: len(candidate[1]))
-    fields = [f"--config.{field}={value}" for field, value in changes.items()]
-    return shlex.join(["python", "main.py", f"--config={file}:{name}", *fields])
+    none = ("FILE.py", _changes(wanted, {}))
+    file, changes = min([*candidates, none], key=lambda candidate: len(candidate[1]))
+    fields = [f"--config.{field}={_told(value)}" for field, value in changes.items()]
+    lines = [f"python main.py --config={file}:{name}", *map(shlex.quote, fields)]
+    return " \\\n    ".join(lines)
 
 
 def _fields_of(file: str, method: str) -> dict[str, Any] | None:
-    """The fields of a config file for a method; None if it does not take it."""
+    """The fields of a config file for a method; None if it has none."""
     try:
         config = load_config(file, method)
-    except ConfigError:
+    except Exception:
+        # It may be somebody's broken experiment, which is no reason to have no report.
         return None
     return {k: _plain(v) for k, v in flatten(config).items()}
 
@@ -52,6 +55,13 @@ def _changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
         for field, value in wanted.items()
         if field != "method.name" and value is not None and value != known.get(field)
     }
+
+
+def _told(value: Any) -> str:
+    """A value as a flag takes it; tuples in double quotes, which need no escapes."""
+    if isinstance(value, tuple):
+        return f"({' '.join(f'{json.dumps(x, ensure_ascii=False)},' for x in value)})"
+    return str(value)
 
 
 def _plain(value: Any) -> Any:

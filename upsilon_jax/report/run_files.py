@@ -11,7 +11,7 @@ from upsilon_jax.config import flatten
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir import files, findings
 from upsilon_jax.workdir.findings import Findings
-from upsilon_jax.workdir.schema import Manifest, Result, read
+from upsilon_jax.workdir.schema import FINISHED, Manifest, Result, read
 
 BASELINE = "baseline"  # the method that learns from labeled images only
 
@@ -64,10 +64,13 @@ def find_baseline(run: RunFiles) -> RunFiles | None:
     for workdir in _neighbours(run.workdir):
         try:
             other = read_run(workdir)
-        except WorkdirError:
+        except (WorkdirError, OSError):
             continue
-        same = other.result.seed == run.result.seed
-        if same and other.result.split_digest == run.result.split_digest:
+        fits = other.result.status == FINISHED and all(
+            getattr(other.result, field) == getattr(run.result, field)
+            for field in ("seed", "split_digest")
+        )
+        if fits:
             fitting.append(other)
     return min(
         fitting, key=lambda other: len(changed_settings(run, other)), default=None

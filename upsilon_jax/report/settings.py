@@ -21,11 +21,13 @@ def settings(run: RunFiles) -> list[Child]:
     return [
         tag("p", "The same command on the same data trains the same model:"),
         command_line(repeat_command(result.config)),
-        _folded("Settings", table(["field", "value"], fields, "All fields.")),
+        _folded(
+            "Settings", table(["field", "value"], fields, "All fields.", class_="words")
+        ),
         _folded(
             "Versions and digests",
             table(["package", "version"], result.versions.items(), f"{native}."),
-            table(["of", "sha256"], digests.items(), "What was trained on, and with."),
+            table(["of", "sha256"], digests.items(), "Digests.", class_="words"),
         ),
     ]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 # Methods by the names that people use, and what they do with unlabeled images.
 _METHODS = {
@@ -41,21 +42,27 @@ def method_story(name: str) -> str:
     return _METHODS[name][1] if name in _METHODS else ""
 
 
+def data_name(data: Mapping[str, Any]) -> str:
+    """What people call the data of a run; one's own by their place."""
+    place = data.get("labeled") or data.get("path")
+    return f"your own images ({place})" if place else data["name"]
+
+
 def percent(share: float | None, digits: int = 1) -> str:
     """As in 93.4 %; a share that only rounds to all or nothing is not called so."""
     if share is None or math.isnan(share):
         return "—"
     value, least = 100 * share, 10.0**-digits
     if 0 < value < least / 2:
-        return f"< {least:g} %"
+        return f"<{least:g}\u00a0%"
     if 100 - least / 2 < value < 100:
-        return f"> {100 - least:g} %"
-    return f"{value:.{digits}f} %"
+        return f">{100 - least:g}\u00a0%"
+    return f"{value:.{digits}f}\u00a0%"
 
 
 def points(difference: float) -> str:
     """A difference of shares: +2.3 points."""
-    return f"{100 * difference:+.1f} points".replace("-", "−")
+    return f"{100 * difference:+.1f}\u00a0points".replace("-", "−")
 
 
 def count(number: int, noun: str = "", plural: str = "") -> str:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from upsilon_jax.workdir.files import CURVES, LABEL_NEXT, RESULT, UNLABELED
+from upsilon_jax.workdir.files import CURVES, LABEL_NEXT, REPORT, RESULT, UNLABELED
 from upsilon_jax.workdir.schema import DIVERGED, FINISHED, Result, Seeds, parse
 
 
@@ -43,7 +43,8 @@ def _text_of_run(result: Result, workdir: pathlib.Path) -> str:
     if result.status == FINISHED:
         lines.append(f"  unlabeled images   {workdir / UNLABELED}, {LABEL_NEXT}")
     lines += [
-        f"  results            {workdir / RESULT}, {workdir / CURVES}",
+        f"  report             {workdir / REPORT}",
+        f"  results            {workdir / RESULT}, {CURVES}",
         "  start anew         with another --workdir, or delete this one",
     ]
     return "\n".join(lines)
