@@ -201,6 +201,7 @@ def _result(run: Run, progress: Progress) -> Result:
         native=native.in_use(),
         versions=files.versions(),
         history=progress.history,
+        accuracy_last=last[-1].accuracy if last else None,
     )
 
 
