@@ -106,8 +106,7 @@ class Model:
         logits = [np.empty((0, self._num_outputs), np.float32)]
         pending: tuple[jax.Array, int] | None = None
         fetch = lambda ahead, count: logits.append(np.asarray(ahead)[:count])
-        bar = progress_bar("predicting", len(pictures) if show else 0)
-        with bar:
+        with progress_bar("predicting", len(pictures), show=show) as bar:
             for batch in batches(pictures, size, skipped):
                 interrupts.check()
                 ahead = self._network.logits(_filled(batch.pixels, size))
