@@ -1,16 +1,14 @@
-"""One tiny run, trained on 8 devices, that all tests here use on one."""
+"""One tiny run, which all tests here use."""
 
 import pathlib
 from typing import NamedTuple
 
-import jax
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.training.tiny_run import tiny
 from upsilon_jax.data import digits
-from upsilon_jax.runtime.sharding import data_mesh
 from upsilon_jax.training.loop import train_run
 from upsilon_jax.workdir.schema import Result
 
@@ -30,7 +28,7 @@ def run(tmp_path_factory):
         )
         workdir = tmp_path_factory.mktemp("trained") / "run"
         config = tiny(**{"train.epochs": 3, "train.pretrain_epochs": 1})
-        result = train_run(config, workdir, mesh=data_mesh(jax.devices()))
+        result = train_run(config, workdir)
     source = digits.load()
     label = source.test_labels
     return Trained(workdir, result, source.read("test", np.arange(len(label))), label)

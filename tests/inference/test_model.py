@@ -1,9 +1,11 @@
+import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -14,6 +16,7 @@ from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.inference.export import write_export
 from upsilon_jax.inference.saved import read_saved
 from upsilon_jax.runtime.sharding import data_mesh
+from upsilon_jax.workdir.checkpoint import Checkpoints
 
 PACKAGE = pathlib.Path(upsilon_jax.__file__).parent
 
@@ -156,6 +159,17 @@ def test_a_path_that_is_no_model_is_one_line(run, tmp_path):
         upsilon_jax.load(seed)
 
 
+def save_from_8_devices(run, workdir):
+    """The weights of the run, saved as a run on 8 devices would."""
+    saved = read_saved(run.workdir, data_mesh(jax.devices()))
+    assert all(len(x.devices()) == 8 for x in jax.tree.leaves(saved.params))
+    workdir.mkdir()
+    shutil.copy(run.workdir / "manifest.json", workdir)
+    state = {"step": np.int32(9), "ema": (saved.params, saved.stats)}
+    with contextlib.closing(Checkpoints(workdir, keep=1)) as checkpoints:
+        checkpoints.save(9, state, {})
+
+
 BARE = """
 import sys
 import numpy as np
@@ -180,7 +194,7 @@ def test_a_bare_process_on_one_device_has_the_same_numbers(run, model, tmp_path)
     """Nothing but the package: no configs, no data, and one device instead of 8."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "upsilon_jax").symlink_to(PACKAGE)
-    (tmp_path / "run").symlink_to(run.workdir)
+    save_from_8_devices(run, tmp_path / "run")
     write_export(tmp_path / "model.upsilon", read_saved(run.workdir, data_mesh()))
     np.save(tmp_path / "images.npy", run.images[:40])
     path = str(tmp_path / "site")
