@@ -1,7 +1,12 @@
 """Trains a config, or goes on with it:  python main.py --config=configs/tin.py:upsilon.
 
 Without any flag: the Υ-Model on the embedded handwritten digits. `--config` files are
-executed as Python, so run only those you trust.
+executed as Python, so run only those you trust. Other modes use a run that was trained:
+
+    python main.py --mode=predict --workdir=RUN --images=DIR [--output=FILE.csv]
+    python main.py --mode=evaluate --workdir=RUN --images=DIR [--output=FILE.json]
+    python main.py --mode=export --workdir=RUN [--output=FILE]
+    python main.py --mode=report --workdir=RUN
 """
 
 import pathlib
@@ -17,11 +22,31 @@ COMMAND = commandline.Command(
         "workdir": (None, "where results go [runs/NAME-METHOD-mMISMATCH-sSEED]"),
         "override_config": (False, "go on with a workdir whose stored config differs"),
         "distributed": (False, "join the other processes of a cluster"),
+        "images": ((), "a folder, an image or a .npz file; may be repeated"),
+        "output": (None, "the file that predict, evaluate or export writes"),
+    },
+    modes={
+        "train": ("config", "workdir", "override_config", "distributed"),
+        "evaluate": ("workdir", "images", "output"),
+        "predict": ("workdir", "images", "output"),
+        "export": ("workdir", "output"),
+        "report": ("workdir",),
     },
 )
 
 
 def main(options: commandline.Options) -> int:
+    """Does what the mode says, and says how it went."""
+    told = options.flags
+    if told.mode == "train":
+        return train(options)
+    from upsilon_jax.inference.modes import run_mode
+
+    print(run_mode(told.mode, told.workdir, told.images, told.output))
+    return 0
+
+
+def train(options: commandline.Options) -> int:
     """Trains, and says how it went."""
     # After the flags are parsed: a mistyped flag should not wait for these imports.
     import upsilon_jax

@@ -29,6 +29,9 @@ def test_without_flags_it_is_the_upsilon_model_on_the_digits():
         "workdir": None,
         "override_config": False,
         "distributed": False,
+        "images": [],
+        "output": None,
+        "mode": "train",
     }
 
 
@@ -45,6 +48,11 @@ def test_flags_stand_in_any_order(argv):
     assert options.config_name == "svhn" and options.config.method.name == "pl"
     assert options.config.train.epochs == 70 and options.flags.workdir == "here"
     assert options.overrides == {"train.epochs": 70}
+
+
+def test_images_may_be_repeated_and_have_commas():
+    told = parse("--mode=predict", "--images=a,b.png", "--images", "c", "--workdir=r")
+    assert told.flags.images == ["a,b.png", "c"] and told.config is None
 
 
 def test_fields_have_their_types():
@@ -122,6 +130,16 @@ def test_a_mistake_is_one_line_and_exit_code_2(name, argv, told, capsys):
         ("main.py", ["--workdir"], "Missing value for flag --workdir"),
         ("main.py", ["--override_config=perhaps"], "override_config=perhaps"),
         ("main.py", ["--nooverride_config=1"], "does not take an argument"),
+        ("main.py", ["--mode=predic"], "no such mode; did you mean predict?"),
+        ("main.py", ["--mode=predict"], "--workdir=... is missing"),
+        ("main.py", ["--mode=predict", "--workdir=x"], "--images=... is missing"),
+        ("main.py", ["--mode=evaluate", "--workdir=x"], "--images=... is missing"),
+        ("main.py", ["--mode=predict", "--config=tin"], "predict takes no --config"),
+        ("main.py", ["--mode=report", "--config.seed=1"], "report takes no --config"),
+        ("main.py", ["--mode=export", "--override_config"], "no --override_config"),
+        ("main.py", ["--mode=export", "--images=x"], "export takes no --images"),
+        ("main.py", ["--images=x"], "train takes no --images"),
+        ("main.py", ["--output=x"], "train takes no --output"),
         ("python -m upsilon_jax.data", [], "CONFIG is missing"),
         ("python -m upsilon_jax.report", [], "DIR is missing"),
         ("python -m upsilon_jax.report", ["no_such"], "no_such: no result.json found"),

@@ -27,6 +27,7 @@ __all__ = [
     "balance",
     "explore",
     "imbalance",
+    "load",
     "pseudo_label",
     "rebalance",
     "sinkhorn",
@@ -36,6 +37,10 @@ __all__ = [
 
 def __getattr__(name: str):
     # Lazily: the kernels must not cost an import of flax, orbax and clu.
+    if name == "load":
+        from upsilon_jax.inference.model import load
+
+        return load
     if name == "train":
         from upsilon_jax.training.seeds import train
 

@@ -38,6 +38,8 @@ class Command(NamedTuple):
     argument: str | None = None  # its positional argument: `CONFIG`, or another name
     needs_argument: bool = True
     takes_config: bool = True
+    # Values of --mode, the default first -> the flags that each takes, "config" too.
+    modes: Mapping[str, Sequence[str]] = {}
 
 
 class Options(NamedTuple):
@@ -116,6 +118,7 @@ def parse(command: Command, argv: Sequence[str]) -> Options:
     """What the arguments say; a ConfigError names what cannot be understood."""
     told, rest = _parse_flags(command, argv)
     fields, bare = _separate(command, rest)
+    takes_config = command.takes_config and _check_mode(command, told, fields)
     argument = bare.pop(0) if command.argument and bare else None
     if bare:
         raise ConfigError(f"unexpected {bare[0]!r}: flags are given as --name=value")
@@ -124,7 +127,7 @@ def parse(command: Command, argv: Sequence[str]) -> Options:
         spec = argument or spec
     if command.argument and command.needs_argument and not (argument or spec):
         raise ConfigError(f"{command.argument} is missing; --help says more")
-    if not command.takes_config:
+    if not takes_config:
         return Options(told, argument)
     name, _, method = (spec or DEFAULT_CONFIG).partition(":")
     file = find_config(name)
@@ -132,6 +135,28 @@ def parse(command: Command, argv: Sequence[str]) -> Options:
     overrides = _override(config, fields, name)
     validate(config)
     return Options(told, argument, config, file, overrides)
+
+
+def _check_mode(
+    command: Command, told: types.SimpleNamespace, fields: Sequence[str]
+) -> bool:
+    """Whether the mode takes a config; a ConfigError names a flag it does not take."""
+    if not command.modes:
+        return True
+    if told.mode not in command.modes:
+        raise ConfigError(
+            f"--mode={told.mode}: no such mode; {nearest(told.mode, command.modes)}"
+        )
+    takes = command.modes[told.mode]
+    if "config" not in takes and (told.config is not None or fields):
+        raise ConfigError(
+            f"--mode={told.mode} takes no --config: it reads what the run in --workdir "
+            "was trained with"
+        )
+    for name, (default, _) in command.flags.items():
+        if name not in takes and getattr(told, name) not in (default, []):
+            raise ConfigError(f"--mode={told.mode} takes no --{name}")
+    return "config" in takes
 
 
 _FIELD = re.compile(r"--?(?:no)?config\.([^=]*)")
@@ -148,7 +173,7 @@ def _separate(command: Command, rest: list[str]) -> tuple[list[str], list[str]]:
         else:
             flag = argument.split("=")[0]
             config = ["--config"] if command.takes_config else []
-            known = [*config, *(f"--{name}" for name in (*command.flags, "help"))]
+            known = [*config, *(f"--{name}" for name in (*_all_flags(command), "help"))]
             raise ConfigError(f"{flag}: no such flag; {nearest(flag, known)}")
     return fields, bare
 
@@ -161,8 +186,12 @@ def _parse_flags(
     values.set_gnu_getopt()  # flags may come after other arguments
     if command.takes_config:
         flags.DEFINE_string("config", None, "", flag_values=values)
-    define = {bool: flags.DEFINE_bool, list: flags.DEFINE_list}
-    for name, (default, text) in command.flags.items():
+    define = {
+        bool: flags.DEFINE_bool,
+        list: flags.DEFINE_list,  # a,b,c
+        tuple: flags.DEFINE_multi_string,  # may be repeated
+    }
+    for name, (default, text) in _all_flags(command).items():
         kind = define.get(type(default), flags.DEFINE_string)
         kind(name.replace("-", "_"), default, text, flag_values=values)
     try:
@@ -170,6 +199,15 @@ def _parse_flags(
     except (flags.Error, ValueError) as error:  # a ValueError is that of --noflag=x
         raise ConfigError(str(error)) from error
     return types.SimpleNamespace(**values.flag_values_dict()), rest
+
+
+def _all_flags(command: Command) -> Mapping[str, tuple[Any, str]]:
+    """The flags of a command, with --mode if it has modes."""
+    if not command.modes:
+        return command.flags
+    default, *others = command.modes
+    mode = (default, f"or {', '.join(others)} [{default}]")
+    return {**command.flags, "mode": mode}
 
 
 def _tidied(argv: Sequence[str]) -> list[str]:
@@ -224,7 +262,7 @@ def help_text(command: Command) -> str:
         default = "" if command.argument == CONFIG else f" [{DEFAULT_CONFIG}]"
         lines["--config=FILE.py[:METHOD]"] = f"or a name, as in tin:upsilon{default}"
         lines["--config.FIELD=VALUE"] = "changes a field; upsilon_jax/config/fields.py"
-    for name, (default, text) in command.flags.items():
+    for name, (default, text) in _all_flags(command).items():
         lines[f"--{name}" + ("" if isinstance(default, bool) else "=...")] = text
     width = max(map(len, lines)) + 2
     return "\n".join(

@@ -19,13 +19,13 @@ from upsilon_jax.config import build_method, make_schedule, validate
 from upsilon_jax.config.from_data import complete, draw_splits
 from upsilon_jax.data.source import UNKNOWN, Source
 from upsilon_jax.data.splits import relabel
+from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.methods import METHODS
 from upsilon_jax.training.setup import build_model, build_optimizer
 from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
     init_state,
-    make_predict,
     make_refresh,
     make_train_step,
 )
@@ -165,7 +165,7 @@ class Traced(NamedTuple):
         assert metrics["loss"].shape == ()
 
     def predict(self, rows):
-        predict = make_predict(self.forward, self.pixels)
+        predict = make_predict(self.forward, self.pixels.mean, self.pixels.std)
         weights = self.state.params, self.state.stats
         return jax.eval_shape(predict, *weights, self.images(rows))
 

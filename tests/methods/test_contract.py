@@ -12,12 +12,12 @@ import pytest
 
 from tests.methods.tiny import IMAGE, assert_same, network, quick_jit
 from upsilon_jax import models
+from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.methods import BASES, METHODS, resolve, split_name
 from upsilon_jax.training.step import (
     Pixels,
     RawBatch,
     init_state,
-    make_predict,
     make_refresh,
     make_train_step,
 )
@@ -166,7 +166,7 @@ def refresher(method, forward, image, traces):
     rng = np.random.default_rng(9)
     unlabeled, valid = pixels_of(rng, PADDED, image), pixels_of(rng, NUM_VALID, image)
     where = np.arange(PADDED) < NUM_UNLABELED
-    predict = make_predict(forward, PIXELS)
+    predict = make_predict(forward, PIXELS.mean, PIXELS.std)
 
     def renewed(state):
         weights = state.ema if method.refresh_with == "ema" else state[1:3]

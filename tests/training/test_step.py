@@ -9,6 +9,7 @@ import optax
 import pytest
 
 from upsilon_jax import models
+from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.methods import METHODS
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training.programs import make_programs
@@ -17,7 +18,6 @@ from upsilon_jax.training.step import (
     RawBatch,
     init_state,
     make_optimizer,
-    make_predict,
     make_refresh,
     make_train_step,
 )
@@ -210,7 +210,7 @@ def test_refresh_cuts_the_padding_and_gives_it_no_label():
 
 def test_step_predict_and_refresh_lower_for_tpu_and_cuda():
     method, forward, optimizer, state = setup_wide_resnet()
-    predict = make_predict(forward, PIXELS)
+    predict = make_predict(forward, PIXELS.mean, PIXELS.std)
     raw, key = batch(), jax.random.key(0)
     step = make_train_step(method, forward, optimizer, PIXELS, ema_decay=0.9)
     outputs = predict(state.params, state.stats, raw.unlabeled)

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
+from upsilon_jax.workdir.checkpoint import (
+    Checkpoints,
+    locked,
+    restore_part,
+    tree_digest,
+)
 
 
 def state(seed):
@@ -100,6 +105,47 @@ def test_a_damaged_step_is_named_set_aside_and_passed_over(tmp_path, damage):
     assert (tmp_path / "corrupt" / "7").is_dir()
     save_steps(tmp_path, [7])  # the run goes on and writes that step again
     assert restore(tmp_path)[0].number == 7
+
+
+def parameters(workdir):
+    like = jax.eval_shape(lambda: state(0)["params"])
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[1])
+    return restore_part(workdir, "params", like.update(sharding=here))
+
+
+def snapshot(folder):
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def test_a_part_is_read_alone_onto_the_devices_that_are_here(tmp_path):
+    save_steps(tmp_path, [3, 7])
+    before = snapshot(tmp_path)
+    found, complaints = parameters(tmp_path)
+    np.testing.assert_array_equal(found, state(7)["params"])
+    assert found.devices() == {jax.devices()[1]} and not complaints
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, truncate, empty, lose_the_record])
+def test_a_part_of_an_older_step_is_read_and_nothing_is_moved(tmp_path, damage):
+    save_steps(tmp_path, [3, 7])
+    damage(tmp_path / "checkpoints" / "7")
+    before = snapshot(tmp_path)
+    found, complaints = parameters(tmp_path)
+    np.testing.assert_array_equal(found, state(3)["params"])
+    assert len(complaints) == 1 and "checkpoint 7 cannot be used" in complaints[0]
+    assert snapshot(tmp_path) == before
+
+
+def test_a_part_of_no_usable_step_is_one_line(tmp_path):
+    with pytest.raises(WorkdirError, match="no checkpoint to use: none was saved"):
+        parameters(tmp_path)
+    assert not list(tmp_path.iterdir())
+    save_steps(tmp_path, [3])
+    flip_a_bit(tmp_path / "checkpoints" / "3")
+    with pytest.raises(WorkdirError, match="checkpoint 3 cannot be used"):
+        parameters(tmp_path)
 
 
 def test_with_no_usable_step_the_run_does_not_start_over(tmp_path):

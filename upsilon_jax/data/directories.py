@@ -36,10 +36,8 @@ def list_files(folder: str, skipped: list[tuple[str, str]]) -> list[str]:
     return found
 
 
-def class_files(
-    field: str, folder: str, skipped, class_names: tuple[str, ...] | None = None
-) -> tuple[tuple[str, ...], list[tuple[str, int]]]:
-    """Class names, and (file, label) of the sub-folders of `folder`."""
+def class_folders(folder: str, skipped: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """Class name -> the sub-folders of that name; what is none goes to `skipped`."""
     folders: dict[str, list[str]] = {}
     for entry in sorted(os.listdir(folder)):
         path = os.path.join(folder, entry)
@@ -50,6 +48,14 @@ def class_files(
         else:  # one name may be spelled in several ways in Unicode
             name = unicodedata.normalize("NFC", printable(entry))
             folders.setdefault(name, []).append(path)
+    return folders
+
+
+def class_files(
+    field: str, folder: str, skipped, class_names: tuple[str, ...] | None = None
+) -> tuple[tuple[str, ...], list[tuple[str, int]]]:
+    """Class names, and (file, label) of the sub-folders of `folder`."""
+    folders = class_folders(folder, skipped)
     names = class_names or tuple(sorted(folders))
     unknown = sorted(set(folders) - set(names))
     if unknown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -35,7 +35,9 @@ def load(
     The file is never unpickled.
     """
     del data_dir, resident
-    arrays = _read(path)
+    if not path:
+        raise ConfigError("data.path is empty: it must name a .npz file")
+    arrays = read_arrays(path, REQUIRED, f"data.path={path}")
     x_train, y_train = _labeled(arrays, "train", path)
     x_test, y_test = _labeled(arrays, "test", path)
     values, train_labels = np.unique(y_train, return_inverse=True)
@@ -71,9 +73,16 @@ def load(
     )
 
 
-def _read(path: str | None) -> Mapping[str, np.ndarray]:
-    if not path:
-        raise ConfigError("data.path is empty: it must name a .npz file")
+def read_arrays(
+    path: str, required: Sequence[str], origin: str
+) -> Mapping[str, np.ndarray]:
+    """The arrays of a .npz file, never unpickled.
+
+    Args:
+      path: of the file.
+      required: names that it must have.
+      origin: what the user said, for messages.
+    """
     try:
         expanded = os.path.expanduser(path)
         with (
@@ -82,14 +91,12 @@ def _read(path: str | None) -> Mapping[str, np.ndarray]:
         ):
             arrays = {name: file[name] for name in file.files}
     except (OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"data.path={path}: cannot be read as .npz ({error})"
-        ) from error
+        raise DataError(f"{origin}: cannot be read as .npz ({error})") from error
     except ValueError as error:  # numpy's refusal to unpickle
-        raise DataError(f"data.path={path}: {error}") from error
-    missing = [name for name in REQUIRED if name not in arrays]
+        raise DataError(f"{origin}: {error}") from error
+    missing = [name for name in required if name not in arrays]
     if missing:
-        raise DataError(f"data.path={path}: has no {', '.join(missing)}")
+        raise DataError(f"{origin}: has no {', '.join(missing)}")
     return arrays
 
 

@@ -48,6 +48,15 @@ def decode_file(path: str, channels: int, *, at_least: int | None = None):
             raise BadImage(f"cannot be converted ({error})") from error
 
 
+def from_array(pixels: np.ndarray, channels: int):
+    """The same of pixels in memory: uint8 [H, W], or [H, W, C] with C = 1 to 4."""
+    from PIL import Image
+
+    grey = pixels.ndim == 3 and pixels.shape[2] == 1
+    image = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if grey else pixels))
+    return _to_mode(image, MODES[channels])
+
+
 def image_header(path: str) -> tuple[int, bool]:
     """(length of the shorter side, whether it is grey), without decoding the pixels."""
     with _open(path) as image:

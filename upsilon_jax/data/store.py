@@ -195,9 +195,10 @@ def in_threads(
         return np.concatenate(list(pool.map(make, tasks)))
 
 
-def progress_bar(text: str, total: int) -> tqdm.tqdm:
+def progress_bar(text: str, total: int, *, show: bool = True) -> tqdm.tqdm:
     """A bar that is seen on a terminal only, and gone when it is done."""
-    return tqdm.tqdm(desc=text, total=total, disable=None, leave=False)
+    disable = None if show else True  # None: unless there is a terminal
+    return tqdm.tqdm(desc=text, total=total, disable=disable, leave=False)
 
 
 def digest_rows(digests: Iterable[bytes]) -> np.ndarray:

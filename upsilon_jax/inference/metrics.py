@@ -41,6 +41,25 @@ def auroc(score: np.ndarray, positive: np.ndarray) -> float | None:
     return float(above / (num_positive * num_negative))
 
 
+def calibration_error(
+    probability: np.ndarray, right: np.ndarray, num_bins: int = 15
+) -> float | None:
+    """Expected calibration error Σ_b n_b/n · |mean probability - share right|.
+
+    The bins b are of equal width and cover [0, 1]. None of no images.
+
+    Args:
+      probability: [n] of the predicted class.
+      right: [n] whether that is the true one.
+      num_bins: how many bins.
+    """
+    if not len(probability):
+        return None
+    bins = np.minimum((probability * num_bins).astype(int), num_bins - 1)
+    gaps = np.bincount(bins, probability - right.astype(np.float64), num_bins)
+    return float(np.abs(gaps).sum() / len(probability))
+
+
 def id_auroc(logits: np.ndarray, label: np.ndarray, num_classes: int) -> float | None:
     """How well c(x) tells ID from OOD images; None if one kind is missing.
 

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.models.classifier import Classifier
-from upsilon_jax.models.initial import initialize
+from upsilon_jax.models.initial import initialize, shapes_of
 from upsilon_jax.models.wide_resnet import WideResNet
 from upsilon_jax.types import Forward, Head, Outputs, Params, Stats
 
-__all__ = ["MODELS", "Classifier", "build", "forward_of", "initialize"]
+__all__ = ["MODELS", "Classifier", "build", "forward_of", "initialize", "shapes_of"]
 
 MODELS = {"wide_resnet": WideResNet}
 

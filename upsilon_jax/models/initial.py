@@ -27,6 +27,21 @@ def kernel_std(shape: tuple[int, ...]) -> float:
     return math.sqrt(2 / (shape[0] + shape[1]))
 
 
+def shapes_of(
+    module: nn.Module, image_shape: tuple[int, int, int]
+) -> tuple[Params, Stats]:
+    """(params, stats) of a network, as trees of `jax.ShapeDtypeStruct`."""
+    variables = _shapes(module, image_shape)
+    return variables["params"], variables["batch_stats"]
+
+
+def _shapes(module, image_shape):
+    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    return jax.eval_shape(
+        lambda x: module.init(jax.random.key(0), x, train=False), images
+    )
+
+
 def initialize(
     module: nn.Module, image_shape: tuple[int, int, int], seed: int
 ) -> tuple[Params, Stats]:
@@ -45,10 +60,7 @@ def initialize(
     """
     if seed < 0:
         raise ValueError(f"seed must be ≥ 0, got {seed}")
-    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    variables = jax.eval_shape(
-        lambda x: module.init(jax.random.key(0), x, train=False), images
-    )
+    variables = _shapes(module, image_shape)
 
     def draw(path, leaf):
         name = path[-1].key

@@ -225,6 +225,7 @@ def _result(run: Run, progress: Progress, found: Findings | None) -> Result:
         native=native.in_use(),
         versions=files.versions(),
         history=progress.history,
+        accuracy_last=last[-1].accuracy if last else None,
     )
 
 

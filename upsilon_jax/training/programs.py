@@ -12,12 +12,12 @@ import optax
 from jax.sharding import Mesh
 
 from upsilon_jax.data.source import Source
+from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.methods import Method
 from upsilon_jax.runtime.compilation import jit
 from upsilon_jax.runtime.sharding import replicated, rows
 from upsilon_jax.training.step import (
     Pixels,
-    make_predict,
     make_refresh,
     make_train_step,
     make_train_steps,
@@ -91,7 +91,9 @@ def make_programs(
     return Programs(
         supervised=train(True),
         semi_supervised=train(False),
-        predict=jit(make_predict(forward, pixels), out_shardings=by_rows),
+        predict=jit(
+            make_predict(forward, pixels.mean, pixels.std), out_shardings=by_rows
+        ),
         refresh=refresh and jit(refresh, out_shardings=whole),
         gather=jit(gather),
     )

@@ -1,4 +1,4 @@
-"""The functions that a run compiles: the train step, prediction, refresh.
+"""The functions that a run compiles: the train step and the refresh.
 
 Each is traced once per run: shapes never depend on how many images were selected, and
 what changes from refresh to refresh travels as traced values.
@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from upsilon_jax.kernels.augment import normalize, views
+from upsilon_jax.kernels.augment import views
 from upsilon_jax.kernels.targets import moving_average
 from upsilon_jax.kernels.views import VIEWS
 from upsilon_jax.methods.base import Method, keep
 from upsilon_jax.methods.baseline import supervised_loss
-from upsilon_jax.types import Batch, Forward, Outputs, TrainState
+from upsilon_jax.types import Batch, Forward, TrainState
 
 # Purposes of the random key of a step: keys are derived, never stored.
 _LABELED, _UNLABELED, _ADAPT, _LOSS = range(4)
@@ -176,17 +176,6 @@ def make_train_steps(train_step: Callable) -> Callable:
         return jax.lax.fori_loop(0, count, advance, (state, metrics))
 
     return train_steps
-
-
-def make_predict(forward: Forward, pixels: Pixels) -> Callable:
-    """Clean images through the network with its running BatchNorm statistics."""
-
-    def predict(params, stats, images) -> Outputs:
-        clean = normalize(images / 255, pixels.mean, pixels.std)
-        outputs, _ = forward(params, stats, clean, None, False)
-        return outputs
-
-    return predict
 
 
 def make_refresh(method: Method) -> Callable | None:

@@ -29,6 +29,10 @@ from upsilon_jax.errors import WorkdirError, WorkdirInUse
 _starting = threading.Lock()
 
 
+_FOLDER = "checkpoints"
+_NO_MATCH = "its arrays do not match their checksum"
+
+
 class Checkpoint(NamedTuple):
     """What is kept: the arrays, and a JSON-able record (history and the like)."""
 
@@ -45,6 +49,26 @@ def tree_digest(tree: Any) -> str:
         sha.update(f"{jax.tree_util.keystr(path)}{array.dtype}{array.shape}".encode())
         sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()
+
+
+def _digests(state: Any) -> dict[str, str]:
+    """Of every part of a state, so that one part can be read and checked alone."""
+    parts = state._asdict() if hasattr(state, "_asdict") else state
+    return {name: tree_digest(part) for name, part in parts.items()}
+
+
+def _matches(state: Any, digests: dict[str, str] | None, digest: str | None) -> bool:
+    """Whether a state is what was saved; earlier versions kept one digest of it all."""
+    return digests == _digests(state) if digests else digest == tree_digest(state)
+
+
+def _why(error: Exception) -> str:
+    """One line on a failed restore.
+
+    Orbax raises KeyError, ValueError, OSError, JSONDecodeError or a bare Exception,
+    depending on which of its files is damaged.
+    """
+    return " ".join([f"{type(error).__name__}:", *str(error).splitlines()[:1]])
 
 
 @contextlib.contextmanager
@@ -70,7 +94,7 @@ class Checkpoints:
     """The checkpoints of one workdir, newest `keep` of them."""
 
     def __init__(self, workdir: pathlib.Path, keep: int):
-        self._folder = workdir.absolute() / "checkpoints"
+        self._folder = workdir.absolute() / _FOLDER
         self._quarantine = workdir.absolute() / "corrupt"
         self._newest: int | None = None
         self._manager = ocp.CheckpointManager(
@@ -87,7 +111,7 @@ class Checkpoints:
         """
         if number == self._newest:
             return
-        record = {**record, "digest": tree_digest(state)}
+        record = {**record, "digests": _digests(state)}
         with _starting, self._named_errors():
             saved = self._manager.save(
                 number,
@@ -137,14 +161,12 @@ class Checkpoints:
                     record=ocp.args.JsonRestore(),
                 ),
             )
-        # Orbax raises KeyError, ValueError, OSError, JSONDecodeError or a bare
-        # Exception, depending on which of its files is damaged.
-        except Exception as error:
-            return None, f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        record = dict(restored["record"])
-        if record.pop("digest", None) != tree_digest(restored["state"]):
-            return None, "its arrays do not match their checksum"
-        return Checkpoint(number, restored["state"], record), ""
+        except Exception as error:  # see `_why`
+            return None, _why(error)
+        record, state = dict(restored["record"]), restored["state"]
+        if not _matches(state, record.pop("digests", None), record.pop("digest", None)):
+            return None, _NO_MATCH
+        return Checkpoint(number, state, record), ""
 
     def _set_aside(self, number: int) -> None:
         self._quarantine.mkdir(exist_ok=True)
@@ -165,3 +187,50 @@ class Checkpoints:
             yield
         except (OSError, ValueError, RuntimeError) as error:
             raise WorkdirError(f"{self._folder}: cannot save: {error}") from error
+
+
+def restore_part(workdir: pathlib.Path, part: str, like: Any) -> tuple[Any, list[str]]:
+    """One part of the state in the newest checkpoint whose part verifies.
+
+    For those who use a model: nothing is locked, moved or written, and the rest of the
+    state need not be known. The arrays go where `like` says, whatever devices they were
+    saved from.
+
+    Args:
+      workdir: of the run.
+      part: a field of the state, such as "ema".
+      like: its tree of `jax.ShapeDtypeStruct`, with shardings.
+
+    Returns:
+      The part, and one line for every checkpoint that had to be passed over.
+    """
+    folder = workdir.absolute() / _FOLDER
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    complaints = []
+    for number in sorted((int(name) for name in names if name.isdigit()), reverse=True):
+        found, complaint = _read_part(folder / str(number), part, like)
+        if not complaint:
+            return found, complaints
+        complaints.append(f"checkpoint {number} cannot be used: {complaint}")
+    reason = "; ".join(complaints) or "none was saved"
+    raise WorkdirError(f"{workdir}: there is no checkpoint to use: {reason}")
+
+
+def _read_part(folder: pathlib.Path, part: str, like: Any) -> tuple[Any, str]:
+    item = {part: like}
+    state = ocp.args.PyTreeRestore(
+        item=item,
+        restore_args=ocp.checkpoint_utils.construct_restore_args(item),
+        partial_restore=True,
+    )
+    both = ocp.args.Composite(state=state, record=ocp.args.JsonRestore())
+    try:
+        with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
+            restored = checkpointer.restore(folder, args=both)
+        found, record = restored["state"][part], restored["record"]
+    except Exception as error:  # see `_why`
+        return None, _why(error)
+    if "digests" not in record:  # an earlier version kept none of the parts
+        return found, ""
+    matches = record["digests"][part] == tree_digest(found)
+    return (found, "") if matches else (None, _NO_MATCH)

@@ -127,6 +127,9 @@ class Result(NamedTuple):
     native: Annotated[bool, "whether C++ code ran; it rounds otherwise than XLA"]
     versions: Annotated[dict[str, str], "of what decides the numbers"]
     history: Annotated[list[Entry], "an entry for every epoch"]
+    accuracy_last: Annotated[
+        float | None, "`accuracy` of the last epoch alone, whose weights are saved"
+    ] = None
 
 
 class Seeds(NamedTuple):

@@ -28,6 +28,8 @@ def _text_of_run(result: Result, workdir: pathlib.Path) -> str:
         f"  test accuracy      {_percent(result.accuracy)}  "
         f"(EMA model, ID classes, mean of the last {epochs} epochs)",
         f"  of the live model  {_percent(result.accuracy_live)}",
+        f"  of what is saved   {_percent(result.accuracy_last)}  "
+        "(EMA model, last epoch: the weights that predict and export use)",
     ]
     labels = last and last.labels
     if labels:

@@ -10,6 +10,16 @@ from collections.abc import Iterator
 from upsilon_jax.errors import WorkdirError
 
 
+def check_place(path: pathlib.Path) -> None:
+    """Raises a WorkdirError if a file cannot be written there, before any work."""
+    if path.is_dir():
+        raise WorkdirError(f"{path}: is a folder; give the name of a file")
+    if not path.absolute().parent.is_dir():
+        raise WorkdirError(f"{path}: there is no folder {path.parent}")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise WorkdirError(f"{path}: nothing may be written there")
+
+
 @contextlib.contextmanager
 def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A place to write to; it becomes `path` when the block ends without an error.

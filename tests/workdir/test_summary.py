@@ -1,0 +1,19 @@
+import pathlib
+
+from tests.workdir.test_schema import make_result
+from upsilon_jax.workdir.schema import Entry, plain
+from upsilon_jax.workdir.summary import summary
+
+
+def test_a_summary_says_which_accuracy_is_whose():
+    config = {
+        "method": {"name": "upsilon"},
+        "data": {"name": "digits"},
+        "train": {"report_epochs": 5},
+    }
+    history = [Entry(1, 9, {"loss": 1.0}), Entry(2, 18, {"loss": 0.5}, accuracy=0.625)]
+    result = make_result(config=config, history=history, accuracy_last=0.625)
+    mean, live, saved = summary(plain(result), pathlib.Path("run")).splitlines()[1:4]
+    assert "50.00%" in mean and "mean of the last 2 epochs" in mean
+    assert "25.00%" in live and "live" in live
+    assert "62.50%" in saved and "saved" in saved and "last epoch" in saved

@@ -1,0 +1,85 @@
+"""The network that a run has saved, from its workdir alone: no data and no config."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+from jax.sharding import Mesh
+
+from upsilon_jax import models
+from upsilon_jax.errors import WorkdirError
+from upsilon_jax.inference.predict import make_predict
+from upsilon_jax.runtime import sharding
+from upsilon_jax.types import Head, Params, Stats
+from upsilon_jax.workdir import schema
+from upsilon_jax.workdir.checkpoint import restore_part
+from upsilon_jax.workdir.files import MANIFEST
+from upsilon_jax.workdir.schema import Manifest
+
+
+class Saved(NamedTuple):
+    """The EMA weights of the newest usable checkpoint, and what they are for."""
+
+    manifest: Manifest
+    params: Params
+    stats: Stats
+    notes: tuple[str, ...]  # one for every checkpoint that could not be used
+
+
+def read_saved(workdir: pathlib.Path, mesh: Mesh) -> Saved:
+    """Reads a workdir, and changes nothing there.
+
+    Args:
+      workdir: of one run.
+      mesh: gets the weights; they may have been saved from any other.
+
+    Raises:
+      WorkdirError: one line says what is missing.
+    """
+    manifest = read_manifest(workdir)
+    shapes = models.shapes_of(_module(manifest), tuple(manifest.image_shape))
+    here = sharding.replicated(mesh)
+    like = jax.tree.map(lambda shape: shape.update(sharding=here), shapes)
+    (params, stats), notes = restore_part(workdir, "ema", like)
+    return Saved(manifest, params, stats, tuple(notes))
+
+
+def read_manifest(workdir: pathlib.Path) -> Manifest:
+    """The manifest of a run; a WorkdirError says what the folder is instead."""
+    if not (workdir / MANIFEST).exists():
+        seeds = sorted(path.parent for path in workdir.glob(f"seed_*/{MANIFEST}"))
+        if seeds:
+            shown = ", ".join(map(str, seeds[:3])) + (", …" if len(seeds) > 3 else "")
+            raise WorkdirError(f"{workdir} holds several seeds; name one: {shown}")
+        raise WorkdirError(f"{workdir} is no run: there is no {MANIFEST} in it")
+    return schema.read(Manifest, workdir / MANIFEST)
+
+
+def logits_of(manifest: Manifest, *, native: bool) -> Callable:
+    """(params, stats, images uint8 [B, H, W, C]) -> logits [B, T], not yet jitted.
+
+    With `native` the C++ code computes on one CPU device, where there is one.
+    """
+    forward = models.forward_of(_module(manifest, native=native))
+    predict = make_predict(forward, manifest.mean, manifest.std)
+    return lambda params, stats, images: predict(params, stats, images)["logits"]
+
+
+def _module(manifest: Manifest, *, native: bool = False) -> models.Classifier:
+    try:
+        heads = {name: Head(**fields) for name, fields in manifest.heads.items()}
+        heads = {name: _with_tuples(head) for name, head in heads.items()}
+        return models.build(heads=heads, native=native, **manifest.model)
+    except (TypeError, ValueError) as error:
+        raise WorkdirError(
+            f"{MANIFEST} describes no network of this version ({error})"
+        ) from error
+
+
+def _with_tuples(head: Head) -> Head:
+    """JSON has lists, and modules must be hashable."""
+    size = head.size if isinstance(head.size, int) else tuple(head.size)
+    return head._replace(size=size, hidden=tuple(head.hidden))
