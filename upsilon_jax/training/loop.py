@@ -13,17 +13,23 @@ import numpy as np
 from jax.sharding import Mesh
 
 from upsilon_jax import native
-from upsilon_jax.config.from_data import is_complete
+from upsilon_jax.config.from_data import left_open
+from upsilon_jax.data.digest import file_digests
 from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.training.epoch import train_epoch
-from upsilon_jax.training.manifest import make_manifest
+from upsilon_jax.training.manifest import check_unchanged, make_manifest
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, final_measures, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
 from upsilon_jax.workdir import files, schema
-from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
+from upsilon_jax.workdir.checkpoint import (
+    Checkpoints,
+    has_checkpoint,
+    locked,
+    tree_digest,
+)
 from upsilon_jax.workdir.observer import Observer
 from upsilon_jax.workdir.schema import Entry, Manifest, Result
 
@@ -55,13 +61,21 @@ def train_run(
     workdir.mkdir(parents=True, exist_ok=True)
     with locked(workdir) if chief else contextlib.nullcontext():
         find = lambda config: files.find_result(
-            workdir, config.to_dict(), override=override_config
+            workdir,
+            config.to_dict(),
+            override=override_config,
+            left_open=left_open(config),
         )
-        if is_complete(config) and (found := find(config)):
+        if found := find(config):  # the data may be gone
             return found
         run = prepare(config, mesh=mesh, shared=shared)
+        manifest = make_manifest(run)
+        if has_checkpoint(workdir):
+            check_unchanged(workdir, manifest, run.source)
         if found := find(run.config):  # what was left open is now chosen
             return found
+        if chief:
+            _write_start(run, manifest, workdir)
         with _opened(run, workdir, chief, label) as (progress, checkpoints, observer):
             save = lambda: checkpoints.save(
                 progress.number, progress.state, progress.record()
@@ -156,20 +170,23 @@ def _finish_epoch(
     observer.epoch(entry)
 
 
+def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
+    """What a run leaves at its start."""
+    files.write_json(workdir / files.CONFIG, run.config.to_dict())
+    files.write_json(workdir / files.MANIFEST, manifest)
+    if photos := file_digests(run.source):
+        files.write_json(workdir / files.PHOTOS, photos)
+
+
 @contextlib.contextmanager
 def _opened(
     run: Run, workdir: pathlib.Path, chief: bool, label: str
 ) -> Iterator[tuple[Progress, Checkpoints, Observer]]:
-    """The run at its newest usable checkpoint, or at step 0, and what it writes to.
-
-    Writes what a run leaves at its start.
-    """
+    """The run at its newest usable checkpoint, or at step 0, and what it writes to."""
     keep = run.config.train.keep_checkpoints
     with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
         state, lines = initial_state(run), list(run.notes)
         if chief:
-            files.write_json(workdir / files.CONFIG, run.config.to_dict())
-            files.write_json(workdir / files.MANIFEST, make_manifest(run))
             lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
         progress = resume(checkpoint) if checkpoint else Progress(state)

@@ -24,6 +24,8 @@ import orbax.checkpoint as ocp
 
 from upsilon_jax.errors import WorkdirError
 
+_FOLDER = "checkpoints"
+
 # Orbax keeps the number of the save under way in a class attribute. Two threads that
 # start to save at the same time (two seeds) take each other's, and one waits for ever.
 _starting = threading.Lock()
@@ -66,11 +68,16 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
         yield
 
 
+def has_checkpoint(workdir: pathlib.Path) -> bool:
+    """Whether a run in this folder has saved anything yet."""
+    return any(path.name.isdigit() for path in (workdir / _FOLDER).glob("*"))
+
+
 class Checkpoints:
     """The checkpoints of one workdir, newest `keep` of them."""
 
     def __init__(self, workdir: pathlib.Path, keep: int):
-        self._folder = workdir.absolute() / "checkpoints"
+        self._folder = workdir.absolute() / _FOLDER
         self._quarantine = workdir.absolute() / "corrupt"
         self._newest: int | None = None
         self._manager = ocp.CheckpointManager(
