@@ -19,6 +19,7 @@ from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.training.epoch import train_epoch
+from upsilon_jax.training.estimate import announce
 from upsilon_jax.training.manifest import check_unchanged, make_manifest
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, final_measures, refresh
@@ -31,6 +32,7 @@ from upsilon_jax.workdir.checkpoint import (
     tree_digest,
 )
 from upsilon_jax.workdir.observer import Observer
+from upsilon_jax.workdir.pace import Pace
 from upsilon_jax.workdir.schema import Entry, Manifest, Result
 
 
@@ -81,6 +83,7 @@ def train_run(
                 progress.number, progress.state, progress.record()
             )
             try:
+                announce(run, progress, observer)
                 _train(run, progress, observer, save)
                 result = _result(run, progress)
             except KeyboardInterrupt:
@@ -190,8 +193,9 @@ def _opened(
             lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
         progress = resume(checkpoint) if checkpoint else Progress(state)
-        steps = (run.schedule.total_steps, progress.step)
-        with Observer(workdir, *steps, active=chief, label=label) as observer:
+        pace = Pace(run.schedule, uses_unlabeled=bool(run.method.views))
+        shown = {"active": chief, "label": label}
+        with Observer(workdir, pace, progress.step, **shown) as observer:
             for line in (*lines, *complaints):
                 observer.say(line)
             yield progress, checkpoints, observer

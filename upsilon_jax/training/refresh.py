@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -72,6 +73,16 @@ def final_measures(run: Run, weights: tuple) -> dict[str, Any]:
         "auroc": metrics.id_auroc(logits, label, num_classes),
         "imbalance": imbalance,
     }
+
+
+def seconds_of_image(run: Run, state: TrainState) -> float:
+    """How long the prediction of an image takes, compilation left out."""
+    chunk = run.splits.unlabeled[: run.config.train.batch_size * _PREDICT_BATCHES]
+    for _ in range(2):  # the first compiles
+        start = time.monotonic()
+        outputs = _predict(run, (state.params, state.stats), "train", chunk)
+        jax.block_until_ready(outputs)
+    return (time.monotonic() - start) / len(chunk)
 
 
 def _imbalance(run: Run, logits: np.ndarray) -> Imbalance:
