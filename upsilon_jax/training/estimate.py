@@ -34,8 +34,9 @@ _FEWEST_CALLS = 450
 _WORTH_SAYING = 0.05  # share of the time
 _LONG = 3600  # seconds from which a quicker setting is named
 _FEWEST_EPOCHS = 20  # that a quicker setting has
-# Share of the time that is left with half the image size, and with half the width.
-_HALF_SIZE, _HALF_WIDTH = 0.3, 0.45
+# Share of the time that is left with half the image size, and with half the width: of
+# a WRN-16-2 on images of 32×32 it was 0.26 and 0.28, on two CPU cores.
+_HALF_SIZE, _HALF_WIDTH = 0.3, 0.3
 _SMALLEST_SIZE = 16
 
 

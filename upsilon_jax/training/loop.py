@@ -18,6 +18,7 @@ from upsilon_jax.data.digest import file_digests
 from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
 from upsilon_jax.report.curves import save_curves
+from upsilon_jax.training.concerns import concerns
 from upsilon_jax.training.epoch import train_epoch
 from upsilon_jax.training.estimate import announce
 from upsilon_jax.training.manifest import check_unchanged, make_manifest
@@ -171,6 +172,14 @@ def _finish_epoch(
     )
     progress.finish_epoch(state, entry)
     observer.epoch(entry)
+    for when, line in _concerns(run, progress):
+        if when == epoch:
+            observer.say(f"warning: {line}")
+
+
+def _concerns(run: Run, progress: Progress) -> list[tuple[int, str]]:
+    num_unlabeled = len(run.splits.unlabeled)
+    return concerns(progress.history, run.config, run.schedule, num_unlabeled)
 
 
 def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
@@ -222,6 +231,7 @@ def _result(run: Run, progress: Progress) -> Result:
         native=native.in_use(),
         versions=files.versions(),
         history=progress.history,
+        warnings=[line for _, line in _concerns(run, progress)],
     )
 
 

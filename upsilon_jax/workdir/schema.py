@@ -104,6 +104,9 @@ class Result(NamedTuple):
     native: Annotated[bool, "whether C++ code ran; it rounds otherwise than XLA"]
     versions: Annotated[dict[str, str], "of what decides the numbers"]
     history: Annotated[list[Entry], "an entry for every epoch"]
+    warnings: Annotated[
+        list[str] | None, "what looked wrong with the pseudo-labels, and when"
+    ] = None
 
 
 class Seeds(NamedTuple):
