@@ -68,6 +68,19 @@ def test_gamma_above_tau_is_refused():
         validate(config)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_pretraining_to_the_end_is_refused_where_a_method_would_never_run(method):
+    config = digits.get_config(method)
+    uses_unlabeled = bool(build_method(config, 6, 4, 400).views)
+    config.train.update(epochs=7, pretrain_epochs=7)
+    if not uses_unlabeled:
+        validate(config)
+        return
+    told = f"train.pretrain_epochs=7: must be below train.epochs=7, or {method} never"
+    with pytest.raises(ConfigError, match=told):
+        validate(config)
+
+
 def test_an_unknown_method_gets_the_near_names():
     with pytest.raises(ConfigError, match="did you mean upsilon"):
         validate(digits.get_config("upsilom"))

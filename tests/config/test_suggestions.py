@@ -23,6 +23,7 @@ def test_what_is_given_is_kept_and_the_rest_follows():
     assert (half.batch_size, half.epochs) == (64, 64)  # half as many steps an epoch
     short = suggest(2400, 20000, 6, epochs=3)
     assert (short.batch_size, short.epochs, short.pretrain_epochs) == (128, 3, 1)
+    assert suggest(2400, 20000, 6, epochs=1).pretrain_epochs == 0  # the method runs
 
 
 def test_nothing_to_learn_from():

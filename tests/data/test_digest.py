@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from upsilon_jax.data import load_source
-from upsilon_jax.data.digest import changed, data_digest
+from upsilon_jax.data.digest import changed, changed_files, data_digest, file_digests
 
 
 def with_pixels(source, change):
@@ -63,3 +63,17 @@ def test_a_part_that_is_new_has_changed():
         "train",
         "labeled",
     ]
+
+
+def test_files_that_changed_are_told_apart():
+    before = {"a": "1", "b": "2", "c": "3"}
+    assert changed_files(before, dict(before)) == []
+    assert changed_files(before, {f"moved/{k}": v for k, v in before.items()}) == []
+    assert changed_files(before, {"a": "1", "b": "4", "\udcff\n": "5"}) == [
+        r"1 added (\udcff\n)",
+        "1 removed (c)",
+        "1 replaced (b)",
+    ]
+    [line] = changed_files({}, {f"{n}.png": str(n) for n in range(1000)})
+    assert line.startswith("1,000 added (0.png, 1.png, ") and line.endswith(", ...)")
+    assert file_digests(load_source("digits")) == {}

@@ -120,7 +120,7 @@ FIELDS: Mapping[str, Field] = {
     ),
     "train.epochs": Field(400, at_least(1), "Passes over D_u."),
     "train.pretrain_epochs": Field(
-        50, at_least(0), "E_pt: supervised, before the first pseudo-labels."
+        50, at_least(0), "E_pt: supervised, before the first pseudo-labels; < epochs."
     ),
     "train.refresh_epochs": Field(
         2, at_least(1), "E_pl: between two refreshes of the pseudo-labels."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -19,13 +19,15 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """One line for each field in which two configs differ."""
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], but: Collection[str] = ()
+) -> list[str]:
+    """One line for each field in which two configs differ, but for those in `but`."""
     old, new = flatten(old), flatten(new)
     plain = lambda value: list(value) if isinstance(value, tuple) else value
     return [
         f"{field}: {old.get(field, 'absent')!r} → {new.get(field, 'absent')!r}"
-        for field in sorted(old.keys() | new.keys())
+        for field in sorted((old.keys() | new.keys()) - set(but))
         if plain(old.get(field)) != plain(new.get(field))
     ]
 

@@ -11,7 +11,7 @@ from upsilon_jax.config.fields import RESIDENCY
 from upsilon_jax.config.flat import flatten
 from upsilon_jax.config.suggestions import suggest
 from upsilon_jax.config.validation import validate
-from upsilon_jax.data.source import OWN_FIELDS, Source, load_source
+from upsilon_jax.data.source import CHOSEN_FIELDS, OWN_FIELDS, Source, load_source
 from upsilon_jax.data.splits import make_own_splits, make_splits
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.types import Splits
@@ -77,15 +77,11 @@ def _spec(classes: tuple[str, ...]) -> str | tuple[str, ...]:
     return classes[0] if len(classes) == 1 else classes
 
 
-def is_complete(config: ConfigDict) -> bool:
-    """Whether `complete` would find nothing to do; known without opening the data."""
-    flat = flatten(config)
-    left_open = any(
-        flat.get(f"{section}.{name}", 0) is None
-        for name, sections in _SECTIONS.items()
-        for section in sections
-    )
-    return config.data.name not in OWN_FIELDS and not left_open
+def left_open(config: ConfigDict) -> set[str]:
+    """Fields that `complete` will choose; known without opening the data."""
+    fields = {f"data.{name}" for name in CHOSEN_FIELDS.get(config.data.name, ())}
+    fields |= {f"{s}.{name}" for name, sections in _SECTIONS.items() for s in sections}
+    return {k for k, value in flatten(config).items() if value is None and k in fields}
 
 
 def complete(config: ConfigDict, source: Source, splits: Splits) -> ConfigDict:

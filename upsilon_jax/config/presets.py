@@ -26,6 +26,9 @@ PSEUDO_LABEL_FAMILY = (
     "pl pl_reweight rpl sec upsilon upsilon_k1 upsilon_ent upsilon_sd"
 ).split()
 
+# Methods that use no unlabeled image at all.
+SUPERVISED = ("baseline",)
+
 # Methods that use unlabeled images from the first step: no pre-training.
 NOT_PRETRAINED = (
     "pi_model mean_teacher vat mixmatch fixmatch uasd ds3l openmatch orca "

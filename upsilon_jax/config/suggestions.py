@@ -52,7 +52,7 @@ def suggest(
     return Suggestions(
         batch_size=batch_size,
         epochs=epochs,
-        pretrain_epochs=max(epochs // _PRETRAIN_SHARE, 1),
+        pretrain_epochs=min(max(epochs // _PRETRAIN_SHARE, 1), epochs - 1),
         num_clusters=_clip(round(2 * num_classes / 3), _CLUSTERS),
         ood_threshold=round(1 / max(num_classes, 2) + _OOD_THRESHOLD_MARGIN, 2),
     )

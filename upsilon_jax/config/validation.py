@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from upsilon_jax.config.fields import FIELDS, rule_of
 from upsilon_jax.config.flat import flatten
-from upsilon_jax.config.presets import factories
+from upsilon_jax.config.presets import SUPERVISED, factories
 from upsilon_jax.config.schedule import steps_field
 from upsilon_jax.errors import ConfigError, nearest
 
@@ -30,6 +30,7 @@ def validate(config: ConfigDict) -> None:
         if None not in (rule, value) and not rule.holds(value):
             raise ConfigError(f"{field}={value!r}: must be {rule.allowed()}")
     _check_at_most(flat, "train.pretrain_epochs", "train.epochs")
+    _check_method_runs(flat)
     for section in ("method", "method.upsilon"):
         _check_at_most(flat, f"{section}.ood_threshold", f"{section}.threshold")
 
@@ -46,6 +47,18 @@ def _check_method_fields(method: ConfigDict) -> None:
                 f"method.{field}: {method.name} has no such field; "
                 f"--config=FILE:{method.name} brings those it has"
             )
+
+
+def _check_method_runs(flat: Mapping[str, Any]) -> None:
+    """Some epoch must come after pre-training, else all methods are the baseline."""
+    epochs, name = flat["train.epochs"], flat["method.name"]
+    never = epochs is not None and flat["train.pretrain_epochs"] == epochs
+    if never and name not in SUPERVISED:
+        raise ConfigError(
+            f"train.pretrain_epochs={epochs}: must be below train.epochs={epochs}, or "
+            f"{name} never sees an unlabeled image; to train on labeled images alone "
+            "take the method baseline"
+        )
 
 
 def _check_at_most(flat: Mapping[str, Any], small: str, large: str) -> None:

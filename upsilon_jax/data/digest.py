@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from upsilon_jax.data.directories import printable
 from upsilon_jax.data.source import UNKNOWN, Source
 from upsilon_jax.data.store import digest_rows
 
 _CHUNK = 1024  # images that are read at once where the pixels are hashed
+_FILE_DIGEST = 16  # hex digits: enough to see a change, not to prevent a forgery
+_SHOWN = 5  # file names in a message
 
 
 def data_digest(source: Source) -> dict[str, str]:
@@ -38,6 +41,38 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The parts of two digests that are not the same, in order; none if all are."""
     parts = [part for part in {**before, **now} if part != "all"]
     return [part for part in parts if before.get(part) != now.get(part)]
+
+
+def file_digests(source: Source) -> dict[str, str]:
+    """Path -> digest of name and content, of photos; empty if images have no files."""
+    if source.paths is None or source.contents is None:
+        return {}
+    return {
+        path: content.tobytes().hex()[:_FILE_DIGEST]
+        for split, paths in source.paths.items()
+        for path, content in zip(paths, source.contents[split], strict=True)
+    }
+
+
+def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What happened to files, as "2 added (a.png, b.png)"; none if nothing did.
+
+    A folder that was moved as a whole has not changed.
+    """
+    same = set(before.values()) & set(now.values())
+    old = {path for path, digest in before.items() if digest not in same}
+    new = {path for path, digest in now.items() if digest not in same}
+    found = {"added": new - old, "removed": old - new, "replaced": old & new}
+    return [
+        f"{len(paths):,} {what} ({_some(sorted(paths))})"
+        for what, paths in found.items()
+        if paths
+    ]
+
+
+def _some(paths: Sequence[str]) -> str:
+    shown = ", ".join(printable(path) for path in paths[:_SHOWN])
+    return shown + (", ..." if len(paths) > _SHOWN else "")
 
 
 def _images(source: Source, split: str) -> np.ndarray:

@@ -149,6 +149,9 @@ SOURCES: dict[str, Callable[..., Source]] = {
 # What the loaders of one's own data are told beyond the common options.
 OWN_FIELDS = {"folder": ("labeled", "unlabeled", "test", "channels"), "npz": ("path",)}
 
+# What a loader chooses if it is left open: the names of `Source.chosen`.
+CHOSEN_FIELDS = {"folder": ("image_size", "channels")}
+
 
 def check_name(name: str) -> None:
     """Raises a ConfigError with the nearest names if there is no such data set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import jax
@@ -11,9 +12,11 @@ from upsilon_jax.data.samplers import Draws, draw_epoch
 from upsilon_jax.runtime import interrupts
 from upsilon_jax.training.progress import Progress
 from upsilon_jax.training.setup import TRAIN_KEY, Run
+from upsilon_jax.workdir.pace import Took
 
-# Called with the last step and its metrics whenever they are fetched.
-Report = Callable[[int, dict[str, float]], None]
+# Called with the last step, its metrics and the time since the last call whenever
+# metrics are fetched.
+Report = Callable[[int, dict[str, float], Took], None]
 
 
 def unlabeled_positions(run: Run, progress: Progress) -> np.ndarray:
@@ -35,13 +38,16 @@ def train_epoch(run: Run, progress: Progress, report: Report) -> None:
 
     Stops early at a step whose loss is not finite, and says so in `diverged_step`.
     """
-    draws = _draw(run, progress)
-    supervised = not draws.index.shape[1]
+    epoch, positions = progress.epoch, unlabeled_positions(run, progress)
+    start = progress.step - epoch * run.schedule.steps_per_epoch
+    draws = draw(run, epoch, positions, start=start)
+    supervised = not len(positions)
     programs = run.programs
     program = programs.supervised if supervised else programs.semi_supervised
     key = jax.random.fold_in(run.key, TRAIN_KEY)
     pending: list[tuple[dict, int]] = []  # metrics on the device, and of how many steps
     last = progress.step + len(draws.label)
+    tell = _timed(report, progress.step, supervised=supervised)
     with run.feed.batches(draws) as batches:
         try:
             for batch, count in batches:
@@ -53,32 +59,52 @@ def train_epoch(run: Run, progress: Progress, report: Report) -> None:
                 progress.step += count
                 due = progress.step % run.config.train.log_steps < count
                 if due or progress.step == last:
-                    _log(progress, pending, report)
+                    _log(progress, pending, tell)
                     interrupts.check_together()
                 if progress.diverged_step is not None:
                     return
         except KeyboardInterrupt:
-            _log(progress, pending, report)  # what is not in the sums is lost
+            _log(progress, pending, tell)  # what is not in the sums is lost
             raise
 
 
-def _draw(run: Run, progress: Progress) -> Draws:
-    """Drawn anew for every epoch, so always from the current D_l ∪ P."""
-    labeled, epoch = run.splits.labeled, progress.epoch
+def draw(run: Run, epoch: int, positions: np.ndarray, *, start: int = 0) -> Draws:
+    """What the steps of an epoch take, from the `start`-th on.
+
+    Args:
+      run: whose images.
+      epoch: its number, from 0.
+      positions: in D_u, those that unlabeled images are drawn from; none: supervised.
+      start: steps of the epoch that are taken already.
+    """
+    labeled = run.splits.labeled
     return draw_epoch(
         labeled,
         run.train_classes[labeled],
         run.splits.unlabeled,
-        unlabeled_positions(run, progress),
+        positions,
         batch_size=run.config.train.batch_size,
         epoch=epoch,
         steps_per_epoch=run.schedule.steps_per_epoch,
         seed=run.config.seed,
-        start=progress.step - epoch * run.schedule.steps_per_epoch,
+        start=start,
     )
 
 
-def _log(progress: Progress, pending: list[tuple[dict, int]], report: Report) -> None:
+def _timed(report: Report, step: int, *, supervised: bool) -> Callable:
+    """`report` without its last argument: the time since `step`, or the last call."""
+    clock = time.monotonic()
+
+    def tell(now_at: int, metrics: dict[str, float]) -> None:
+        nonlocal clock, step
+        now = time.monotonic()
+        report(now_at, metrics, Took(now_at - step, now - clock, supervised))
+        clock, step = now, now_at
+
+    return tell
+
+
+def _log(progress: Progress, pending: list[tuple[dict, int]], tell: Callable) -> None:
     """Adds up the metrics since the last call: the only wait for the device."""
     fetched = jax.device_get(pending)
     pending.clear()
@@ -96,4 +122,4 @@ def _log(progress: Progress, pending: list[tuple[dict, int]], report: Report) ->
         for name, value in metrics.items():
             progress.sums[name] = progress.sums.get(name, 0.0) + value
     if steps:
-        report(progress.step, steps[-1])
+        tell(progress.step, steps[-1])

@@ -13,22 +13,31 @@ import numpy as np
 from jax.sharding import Mesh
 
 from upsilon_jax import native
-from upsilon_jax.config.from_data import is_complete
+from upsilon_jax.config.from_data import left_open
+from upsilon_jax.data.digest import file_digests
 from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
 from upsilon_jax.report.run_files import RunFiles
 from upsilon_jax.report.workdir_files import write_all
+from upsilon_jax.training.concerns import concerns
 from upsilon_jax.training.epoch import train_epoch
+from upsilon_jax.training.estimate import announce
 from upsilon_jax.training.findings import final_measures, find, with_thumbnails
-from upsilon_jax.training.manifest import make_manifest
+from upsilon_jax.training.manifest import check_unchanged, make_manifest
 from upsilon_jax.training.pretrained import find_pretrained, leave_pretrained
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
 from upsilon_jax.workdir import files, findings, schema
-from upsilon_jax.workdir.checkpoint import Checkpoints, locked, tree_digest
+from upsilon_jax.workdir.checkpoint import (
+    Checkpoints,
+    has_checkpoint,
+    locked,
+    tree_digest,
+)
 from upsilon_jax.workdir.findings import Findings
 from upsilon_jax.workdir.observer import Observer
+from upsilon_jax.workdir.pace import Pace
 from upsilon_jax.workdir.schema import Entry, Manifest, Result
 
 
@@ -61,19 +70,28 @@ def train_run(
     workdir.mkdir(parents=True, exist_ok=True)
     with locked(workdir) if chief else contextlib.nullcontext():
         find = lambda config: files.find_result(
-            workdir, config.to_dict(), override=override_config
+            workdir,
+            config.to_dict(),
+            override=override_config,
+            left_open=left_open(config),
         )
-        if is_complete(config) and (found := find(config)):
+        if found := find(config):  # the data may be gone
             return found
         run = prepare(config, mesh=mesh, shared=shared)
+        manifest = make_manifest(run)
+        if has_checkpoint(workdir):
+            check_unchanged(workdir, manifest, run.source)
         if found := find(run.config):  # what was left open is now chosen
             return found
+        if chief:
+            _write_start(run, manifest, workdir)
         with _opened(run, workdir, chief, label, pretrained) as opened:
             progress, checkpoints, observer = opened
             save = lambda: checkpoints.save(
                 progress.number, progress.state, progress.record()
             )
             try:
+                announce(run, progress, observer)
                 _train(run, progress, observer, save, pretrained)
                 found = _found(run, progress)
                 result = _result(run, progress, found)
@@ -167,6 +185,22 @@ def _finish_epoch(
     )
     progress.finish_epoch(state, entry)
     observer.epoch(entry)
+    for when, line in _concerns(run, progress):
+        if when == epoch:
+            observer.say(f"warning: {line}")
+
+
+def _concerns(run: Run, progress: Progress) -> list[tuple[int, str]]:
+    num_unlabeled = len(run.splits.unlabeled)
+    return concerns(progress.history, run.config, run.schedule, num_unlabeled)
+
+
+def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
+    """What a run leaves at its start."""
+    files.write_json(workdir / files.CONFIG, run.config.to_dict())
+    files.write_json(workdir / files.MANIFEST, manifest)
+    if photos := file_digests(run.source):
+        files.write_json(workdir / files.PHOTOS, photos)
 
 
 @contextlib.contextmanager
@@ -177,23 +211,19 @@ def _opened(
     label: str,
     pretrained: pathlib.Path | None,
 ) -> Iterator[tuple[Progress, Checkpoints, Observer]]:
-    """The run at its newest usable checkpoint, or at step 0, and what it writes to.
-
-    Writes what a run leaves at its start.
-    """
+    """The run at its newest usable checkpoint, or at step 0, and what it writes to."""
     keep = run.config.train.keep_checkpoints
     with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
         state, lines = initial_state(run), list(run.notes)
         if chief:
-            files.write_json(workdir / files.CONFIG, run.config.to_dict())
-            files.write_json(workdir / files.MANIFEST, make_manifest(run))
             lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
         if not checkpoint and pretrained:
             checkpoint = find_pretrained(run, pretrained, state)
         progress = resume(checkpoint) if checkpoint else Progress(state)
-        steps = (run.schedule.total_steps, progress.step)
-        with Observer(workdir, *steps, active=chief, label=label) as observer:
+        pace = Pace(run.schedule, uses_unlabeled=bool(run.method.views))
+        shown = {"active": chief, "label": label}
+        with Observer(workdir, pace, progress.step, **shown) as observer:
             for line in (*lines, *complaints):
                 observer.say(line)
             yield progress, checkpoints, observer
@@ -226,6 +256,7 @@ def _result(run: Run, progress: Progress, found: Findings | None) -> Result:
         versions=files.versions(),
         history=progress.history,
         accuracy_last=last[-1].accuracy if last else None,
+        warnings=[line for _, line in _concerns(run, progress)],
     )
 
 

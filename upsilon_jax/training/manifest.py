@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
+
 from upsilon_jax import native
-from upsilon_jax.data.digest import data_digest
+from upsilon_jax.data.digest import changed, changed_files, data_digest, file_digests
+from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest
+from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.training.setup import Run
-from upsilon_jax.workdir.files import versions
-from upsilon_jax.workdir.schema import FORMAT, Manifest
+from upsilon_jax.workdir.files import MANIFEST, PHOTOS, versions
+from upsilon_jax.workdir.schema import FORMAT, Manifest, read, read_json
 
 
 def make_manifest(run: Run) -> Manifest:
@@ -33,6 +37,39 @@ def make_manifest(run: Run) -> Manifest:
         split_digest=digest(run.splits),
         data_digest=data_digest(source),
     )
+
+
+def check_unchanged(workdir: pathlib.Path, manifest: Manifest, source: Source) -> None:
+    """Refuses to go on with a run whose data are no longer those it began with.
+
+    Args:
+      workdir: of the run; without a manifest nothing can be said.
+      manifest: of the data as they are now.
+      source: the data.
+
+    Raises:
+      DataError: one line that says what changed, by file where images are files.
+      WorkdirError: the data are the same, but other images were drawn from them.
+    """
+    if not (workdir / MANIFEST).exists():
+        return
+    before = read(Manifest, workdir / MANIFEST)
+    parts = changed(before.data_digest, manifest.data_digest)
+    if parts:
+        what = f"changed are {', '.join(parts)}"
+        if (workdir / PHOTOS).exists():
+            files = changed_files(read_json(workdir / PHOTOS), file_digests(source))
+            what = "; ".join(files) or what
+        raise DataError(
+            f"the images are no longer those that the run in {workdir} began with: "
+            f"{what}; restore them to go on, or give another --workdir"
+        )
+    if before.split_digest != manifest.split_digest:
+        raise WorkdirError(
+            f"the run in {workdir} began with another choice among these images (of "
+            "another seed, other fields data.* or another version); restore that to go "
+            "on, or give another --workdir"
+        )
 
 
 def _foreign_below(run: Run) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import jax
 import numpy as np
 
@@ -54,6 +56,16 @@ def accuracy(run: Run, weights: tuple) -> float:
     test = run.splits.test
     logits = sharding.fetch(predict(run, weights, "test", test)["logits"])[: len(test)]
     return metrics.accuracy(logits, run.test_classes[test], run.splits.num_classes)
+
+
+def seconds_of_image(run: Run, state: TrainState) -> float:
+    """How long the prediction of an image takes, compilation left out."""
+    chunk = run.splits.unlabeled[: run.config.train.batch_size * _PREDICT_BATCHES]
+    for _ in range(2):  # the first compiles
+        start = time.monotonic()
+        outputs = predict(run, (state.params, state.stats), "train", chunk)
+        jax.block_until_ready(outputs)
+    return (time.monotonic() - start) / len(chunk)
 
 
 def predict(run: Run, weights: tuple, split: str, indices: np.ndarray) -> Outputs:

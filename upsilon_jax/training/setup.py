@@ -113,7 +113,6 @@ def prepare(
     schedule = make_schedule(config, method, len(splits.unlabeled))
     module = build_model(config, method, native=mesh.size == 1)
     optimizer = build_optimizer(config, schedule)
-    steps_per_call = config.train.steps_per_call or _default_steps_per_call()
     data = config.data
     programs = shared.programs(
         program_key(config, source, splits, mesh),
@@ -124,7 +123,7 @@ def prepare(
             Pixels(source.mean, source.std, data.augmentation, data.flip),
             mesh,
             ema_decay=config.train.ema_decay,
-            steps_per_call=steps_per_call,
+            steps_per_call=steps_per_call(config),
         ),
     )
     classes = lambda labels: relabel(labels, source.class_names, splits.classes)
@@ -142,9 +141,7 @@ def prepare(
         schedule=schedule,
         mesh=mesh,
         programs=programs,
-        feed=_open_feed(
-            config, source, splits, test_classes, mesh, programs, steps_per_call
-        ),
+        feed=_open_feed(config, source, splits, test_classes, mesh, programs),
         key=jax.jit(lambda: jax.random.key(config.seed), out_shardings=whole)(),
         notes=(*source.notes, *choices(asked, config)),
     )
@@ -166,20 +163,19 @@ def _check(config, method: Method, source: Source, splits: Splits, mesh: Mesh) -
         )
 
 
-def _default_steps_per_call() -> int:
-    """A CPU's steps are long, and slow inside a loop: see `make_train_steps`."""
-    return 1 if jax.default_backend() == "cpu" else 8
+def steps_per_call(config: ml_collections.ConfigDict) -> int:
+    """As asked; a CPU's steps are long, and slow in a loop: see `make_train_steps`."""
+    default = 1 if jax.default_backend() == "cpu" else 8
+    return config.train.steps_per_call or default
 
 
-def _open_feed(
-    config, source, splits, test_classes, mesh, programs, steps_per_call
-) -> feed.Feed:
+def _open_feed(config, source, splits, test_classes, mesh, programs) -> feed.Feed:
     """The images of a split on the devices, or on their way to them."""
     if not source.resident:
         return feed.streamed(
             source,
             mesh,
-            steps_per_call=steps_per_call,
+            steps_per_call=steps_per_call(config),
             prefetch_bytes=config.data.prefetch_bytes,
         )
     train = (splits.labeled, splits.unlabeled, splits.valid)
@@ -188,7 +184,7 @@ def _open_feed(
         "test": np.flatnonzero(test_classes >= 0),
     }
     return feed.resident(
-        source, used, mesh, programs.gather, steps_per_call=steps_per_call
+        source, used, mesh, programs.gather, steps_per_call=steps_per_call(config)
     )
 
 

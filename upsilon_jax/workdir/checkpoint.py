@@ -24,6 +24,8 @@ import orbax.checkpoint as ocp
 
 from upsilon_jax.errors import WorkdirError, WorkdirInUse
 
+_FOLDER = "checkpoints"
+
 # Orbax keeps the number of the save under way in a class attribute. Two threads that
 # start to save at the same time (two seeds) take each other's, and one waits for ever.
 _starting = threading.Lock()
@@ -88,6 +90,11 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield
+
+
+def has_checkpoint(workdir: pathlib.Path) -> bool:
+    """Whether a run in this folder has saved anything yet."""
+    return any(path.name.isdigit() for path in (workdir / _FOLDER).glob("*"))
 
 
 class Checkpoints:

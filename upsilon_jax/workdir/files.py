@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.metadata
 import json
 import pathlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from upsilon_jax.config import differences
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.workdir.schema import Result, plain, read
+from upsilon_jax.workdir.schema import Result, plain, read, read_json
 from upsilon_jax.workdir.whole import written_whole
 
 CONFIG, MANIFEST, RESULT = "config.json", "manifest.json", "result.json"
@@ -19,22 +20,34 @@ CURVES, SKIPPED = "curves.png", "skipped.txt"
 FINDINGS = "findings.npz"
 UNLABELED, LABEL_NEXT = "unlabeled.csv", "label_next.csv"
 REPORT = "report.html"
+PHOTOS = "photos.json.gz"  # digest of every photo by path, to name those that changed
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "pillow")
 
 
 def find_result(
-    workdir: pathlib.Path, config: Mapping[str, Any], *, override: bool
+    workdir: pathlib.Path,
+    config: Mapping[str, Any],
+    *,
+    override: bool,
+    left_open: Collection[str] = (),
 ) -> Result | None:
     """The result of this config if the workdir has it already.
+
+    Args:
+      workdir: where to look.
+      config: of the run that is asked for.
+      override: whether the folder may belong to another config.
+      left_open: fields that are not compared, as the data will choose their values.
 
     Raises:
       WorkdirError: the folder belongs to another config, and `override` is false. The
         message lists the fields that differ.
     """
-    path = workdir / CONFIG
-    stored = json.loads(path.read_text("utf-8")) if path.exists() else config
-    changed = differences(stored, config)
+    changed = []
+    if (workdir / CONFIG).exists():
+        stored = _stored_config(workdir / CONFIG)
+        changed = differences(stored, config, left_open)
     if changed and not override:
         raise WorkdirError(
             f"{workdir} holds a run of another config ({'; '.join(changed)}); give "
@@ -44,7 +57,14 @@ def find_result(
         return None
     result = read(Result, workdir / RESULT)
     # One of an earlier config stays until the run that goes on with another has ended.
-    return None if differences(result.config, config) else result
+    return None if differences(result.config, config, left_open) else result
+
+
+def _stored_config(path: pathlib.Path) -> Mapping[str, Any]:
+    stored = read_json(path)
+    if not isinstance(stored, Mapping):
+        raise WorkdirError(f"{path}: is no config: it must be an object")
+    return stored
 
 
 def write_skipped(path: pathlib.Path, skipped: Sequence[tuple[str, str]]) -> list[str]:
@@ -62,7 +82,14 @@ def versions() -> dict[str, str]:
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes valid JSON (non-finite numbers are null), whole or not at all."""
+    """Writes valid JSON (non-finite numbers are null), whole or not at all.
+
+    A name that ends in .gz is compressed.
+    """
     text = json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False)
+    # File names may have bytes that are no text: JSON has an escape for them.
+    data = (text + "\n").encode("utf-8", "backslashreplace")
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
     with written_whole(path) as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+        partial.write_bytes(data)

@@ -12,9 +12,12 @@ import numpy as np
 import tqdm
 
 from upsilon_jax.types import PseudoLabels
+from upsilon_jax.workdir.pace import Pace, Took
 from upsilon_jax.workdir.schema import Entry, plain
 
 _SECONDS_BETWEEN_LINES = 10  # where there is no terminal
+# tqdm's own rate and time left would count compilation, and know one kind of step.
+_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 class Observer:
@@ -23,7 +26,7 @@ class Observer:
     def __init__(
         self,
         workdir: pathlib.Path,
-        total_steps: int,
+        pace: Pace,
         first_step: int,
         *,
         active: bool = True,
@@ -33,7 +36,7 @@ class Observer:
 
         Args:
           workdir: gets the folder `tensorboard`.
-          total_steps: of the whole run.
+          pace: how long the run is, and how long what is left of it will take.
           first_step: where it starts, or goes on.
           active: False for all but one of several processes: it stays silent.
           label: which of several runs this is.
@@ -41,16 +44,15 @@ class Observer:
         self._active, self._label = active, label and f"{label}: "
         self._bar = tqdm.tqdm(
             desc=label or None,
-            total=total_steps,
+            total=pace.schedule.total_steps,
             initial=first_step,
             unit="step",
             file=sys.stderr,
             disable=not (active and sys.stderr.isatty()),
             dynamic_ncols=True,
-            smoothing=0.1,
+            bar_format=_BAR,
         )
-        self._total = total_steps
-        self._clock, self._first = time.monotonic(), first_step
+        self.pace = pace
         self._last_line = -np.inf
         self._loss: float | None = None
         self._entry: Entry | None = None  # of the last epoch
@@ -61,10 +63,11 @@ class Observer:
         if self._active:
             self._bar.write(self._label + line, file=sys.stderr)
 
-    def steps(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Progress within an epoch."""
+    def steps(self, step: int, scalars: Mapping[str, float], took: Took) -> None:
+        """Progress within an epoch; `took` is the time since the last report."""
         self._loss = scalars["loss"]
-        self._show(step)
+        self.pace.steps(took)
+        self._show(step, epoch=(step - 1) // self.pace.schedule.steps_per_epoch)
         if self._writer:
             tagged = {f"train/{name}": value for name, value in scalars.items()}
             self._writer.write_scalars(step, tagged)
@@ -76,7 +79,8 @@ class Observer:
             self._entry = entry._replace(accuracy=previous.accuracy)
         else:
             self._entry = entry
-        self._show(entry.step, last=entry.step == self._total)
+        self.pace.epoch(entry)
+        self._show(entry.step, epoch=entry.epoch)
         if self._writer:
             numbers = {
                 f"epoch/{key}": value
@@ -106,20 +110,18 @@ class Observer:
     def __exit__(self, *_) -> None:
         self.close()
 
-    def _show(self, step: int, *, last: bool = False) -> None:
-        shown = status(self._loss, self._entry)
+    def _show(self, step: int, *, epoch: int) -> None:
+        """Shows where the run stands, `epoch` epochs being finished."""
+        left, shown = self.pace.left(step, epoch), status(self._loss, self._entry)
+        if left is not None:
+            shown = f"{shown}  {tqdm.tqdm.format_interval(left)} left"
         self._bar.set_postfix_str(shown, refresh=False)
         self._bar.update(step - self._bar.n)
-        now = time.monotonic()
-        due = last or now > self._last_line + _SECONDS_BETWEEN_LINES
-        if self._bar.disable and due:
+        now, schedule = time.monotonic(), self.pace.schedule
+        due = now > self._last_line + _SECONDS_BETWEEN_LINES
+        if self._bar.disable and (due or epoch == schedule.epochs):
             self._last_line = now
-            spent = now - self._clock
-            left = spent * (self._total - step) / max(step - self._first, 1)
-            self.say(
-                f"step {step}/{self._total}  {shown}  "
-                f"{tqdm.tqdm.format_interval(left)} left"
-            )
+            self.say(f"step {step}/{schedule.total_steps}  {shown}")
 
     def _open_writer(self, workdir: pathlib.Path):
         needed = ("tensorflow", "tensorboard", "clu")

@@ -8,10 +8,12 @@ such a record; `plain` is the inverse of `parse`. `docs/result.md` is made from 
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import pathlib
 import types
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as _hints
@@ -130,6 +132,9 @@ class Result(NamedTuple):
     accuracy_last: Annotated[
         float | None, "`accuracy` of the last epoch alone, whose weights are saved"
     ] = None
+    warnings: Annotated[
+        list[str] | None, "what looked wrong with the pseudo-labels, and when"
+    ] = None
 
 
 class Seeds(NamedTuple):
@@ -171,13 +176,24 @@ _GROUPS = {Entry: {"labels": Labels, "imbalance": Imbalance}}
 
 def read(kind: type[Record], path: pathlib.Path) -> Record:
     """The record in a JSON file; a WorkdirError says in one line why it is none."""
+    return parse(kind, read_json(path), str(path))
+
+
+def read_json(path: pathlib.Path) -> Any:
+    """What is in a JSON file; a WorkdirError says in one line why it cannot be read.
+
+    A name that ends in .gz is uncompressed.
+    """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        return json.loads(data)
     except FileNotFoundError:
         raise WorkdirError(f"{path}: there is no such file") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise WorkdirError(f"{path}: cannot be read ({error})") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise WorkdirError(f"{path}: is no valid JSON ({error})") from error
-    return parse(kind, value, str(path))
 
 
 def parse(kind: type[Record], value: Any, origin: str) -> Record:

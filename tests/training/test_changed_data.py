@@ -1,0 +1,109 @@
+"""A run goes on only with the data it began with; a finished one needs none."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import upsilon_jax
+from configs import folder
+from tests.training.tiny_run import interrupt_after, tiny
+from upsilon_jax.errors import DataError, WorkdirError
+from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.training import loop
+
+pytestmark = pytest.mark.usefixtures("no_tensorboard")
+
+
+def save_photo(path, seed):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    root = tmp_path / "photos"
+    for number in range(8):
+        save_photo(root / "labeled" / "ab"[number % 2] / f"{number}.png", number)
+        save_photo(root / "test" / "ab"[number % 2] / f"{number}.png", 100 + number)
+        save_photo(root / "unlabeled" / f"{number}.png", 200 + number)
+    return root
+
+
+def config_of(photos):
+    config = folder.get_config("baseline")
+    for part in ("labeled", "unlabeled", "test"):
+        config.data[part] = str(photos / part)
+    config.data.augmentation = "none"
+    config.model.update(depth=10, width=1)
+    config.train.update(epochs=3, batch_size=4)
+    return config
+
+
+def stop(config, workdir):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 5)
+        upsilon_jax.train(config, workdir)
+
+
+def contents(workdir):
+    return {
+        name: (workdir / name).read_bytes()
+        for name in ("config.json", "manifest.json", "photos.json.gz")
+    }
+
+
+def test_changed_photos_are_refused_restored_ones_go_on_and_in_the_end_none_are_needed(
+    photos, tmp_path
+):
+    workdir, config = tmp_path / "run", config_of(photos)
+    stop(config, workdir)
+    before = contents(workdir)
+    save_photo(photos / "unlabeled" / "new.png", 999)
+    save_photo(photos / "unlabeled" / "3.png", 998)
+    (photos / "labeled" / "a" / "0.png").unlink()
+    with pytest.raises(DataError) as error:
+        upsilon_jax.train(config, workdir, override_config=True)
+    for told in (
+        f"1 added ({photos}/unlabeled/new.png)",
+        f"1 removed ({photos}/labeled/a/0.png)",
+        f"1 replaced ({photos}/unlabeled/3.png)",
+        "restore them to go on, or give another --workdir",
+    ):
+        assert told in str(error.value)
+    assert contents(workdir) == before
+
+    (photos / "unlabeled" / "new.png").unlink()
+    save_photo(photos / "unlabeled" / "3.png", 203)
+    save_photo(photos / "labeled" / "a" / "0.png", 0)
+    result = upsilon_jax.train(config, workdir)
+    assert result["status"] == "finished" and len(result["resumed_from"]) == 1
+
+    shutil.rmtree(photos)
+    assert upsilon_jax.train(config, workdir) == result  # sizes are left open in it
+    config.train.batch_size = 2
+    with pytest.raises(WorkdirError, match="train.batch_size: 4 → 2"):
+        upsilon_jax.train(config, workdir)
+
+
+def test_another_split_or_other_data_are_refused_on_resume(tmp_path, monkeypatch):
+    stop(tiny("baseline"), tmp_path)
+    with pytest.raises(WorkdirError, match="another choice among these images"):
+        upsilon_jax.train(
+            tiny("baseline", **{"data.mismatch": 0.25}), tmp_path, override_config=True
+        )
+    stored = json.loads((tmp_path / "config.json").read_text("utf-8"))
+    assert stored["data"]["mismatch"] == 0.5
+
+    def prepare(config, original=loop.prepare, **kwargs):
+        run = original(config, **kwargs)
+        labels = run.source.test_labels.copy()
+        labels[0] += 1
+        return run._replace(source=run.source._replace(test_labels=labels))
+
+    monkeypatch.setattr(loop, "prepare", prepare)
+    with pytest.raises(DataError, match="changed are test; restore them"):
+        upsilon_jax.train(tiny("baseline"), tmp_path)
