@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from upsilon_jax.errors import ConfigError, WorkdirError
 from upsilon_jax.inference.model import Model, load
 from upsilon_jax.runtime import interrupts, sharding
-from upsilon_jax.workdir.files import write_json, write_skipped
+from upsilon_jax.workdir.files import REPORT, write_json, write_skipped
 from upsilon_jax.workdir.whole import check_place
 
 
@@ -67,11 +67,12 @@ def export(workdir: pathlib.Path, images: Sequence[str], output: str | None) -> 
 
 
 def report(workdir: pathlib.Path, images: Sequence[str], output: str | None) -> str:
-    """Makes the page of the run again, from what is in the workdir."""
-    from upsilon_jax.report.page import write_report
+    """Makes again what a run shows to people, from what is in the workdir."""
+    from upsilon_jax.report.workdir_files import remake
 
     del images, output
-    return f"written to {write_report(workdir)}"
+    remake(workdir)
+    return f"written to {workdir / REPORT}"
 
 
 MODES: dict[str, Callable[[pathlib.Path, Sequence[str], str | None], str]] = {
