@@ -23,6 +23,7 @@ CORE = [
     "orbax-checkpoint>=0.12",
     "pillow>=11",
     "scikit-learn>=1.6",
+    "scipy",
     "tqdm",
 ]
 # tensorflow-datasets uses importlib_resources, and clu tensorboard, without saying so.
@@ -31,7 +32,7 @@ TENSORBOARD = ["tensorboard>=2.21,<2.22"]
 CPU = [*TFDS, *TENSORBOARD, "tensorflow-cpu>=2.21,<2.22"]
 # torch exactly: other versions bring gigabytes of CUDA along.
 BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
-TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "pytest-xdist", "ruff", "scipy"]
+TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "pytest-xdist", "ruff"]
 
 setup(
     name="upsilon_jax",
@@ -42,7 +43,9 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["upsilon_jax", "upsilon_jax.*"]),
-    package_data={"upsilon_jax": ["py.typed", "**/*.cc", "**/*.h", "**/*.txt"]},
+    package_data={
+        "upsilon_jax": ["py.typed", "**/*.cc", "**/*.h", "**/*.txt", "**/*.csv"]
+    },
     install_requires=CORE,
     extras_require={
         "bench": BENCH,

@@ -102,6 +102,13 @@ class Result(NamedTuple):
     native: Annotated[bool, "whether C++ code ran; it rounds otherwise than XLA"]
     versions: Annotated[dict[str, str], "of what decides the numbers"]
     history: Annotated[list[Entry], "an entry for every epoch"]
+    data_digest: Annotated[
+        dict[str, str] | None, "of summaries: what `manifest.json` says of the data"
+    ] = None
+    unlabeled_confusion: Annotated[
+        list[list[int]] | None,
+        "of summaries: [classes, ID classes] counts of D_u, true by predicted class",
+    ] = None
 
 
 class Seeds(NamedTuple):
