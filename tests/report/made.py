@@ -40,7 +40,7 @@ def history(method, epochs=6, seconds=1.0):
     falls = method != "pl"
     entries = []
     for epoch in range(1, epochs + 1):
-        share = 0.8 - 0.1 * epoch if falls else 0.4 + 0.05 * epoch
+        share = max(0.0, 0.8 - 0.1 * epoch) if falls else 0.4 + 0.05 * epoch
         labels = Labels(120, 100, 10, 20, ood_share=share, pseudo_accuracy=0.9)
         entries.append(
             Entry(
@@ -93,7 +93,7 @@ def _seen(rng, truth, logits):
     )
 
 
-def found(seed=0, mismatch=0.5, count=300):
+def found(seed=0, mismatch=0.5, count=300, tested=200):
     """Of a network that knows most ID images and takes most others for birds."""
     rng = np.random.default_rng(seed)
 
@@ -106,7 +106,7 @@ def found(seed=0, mismatch=0.5, count=300):
     unlabeled = seen(truth)
     return Findings(
         unlabeled=unlabeled,
-        test=seen(np.arange(200) % 10),
+        test=seen(np.arange(tested) % 10),
         pseudo_label=np.full(count, -1, np.int32),
         features=np.tile(unlabeled.logits, 2).astype(np.float16),
         thumbnails=np.zeros((0, 8, 8, 3), np.uint8),

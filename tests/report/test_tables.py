@@ -245,8 +245,3 @@ def test_latex_is_balanced_and_escaped(name):
         rows = [row for row in body.split("\n") if row.endswith(r"\\")]
         assert rows and all(row.count("&") == len(columns) - 1 for row in rows)
     assert code.count(r"\begin{tabular}") == code.count(r"\end{tabular}") >= 1
-
-
-def test_an_unknown_table_is_one_line_with_the_nearest():
-    with pytest.raises(ConfigError, match="did you mean ablation"):
-        paper_table("ablaton", [])

@@ -83,6 +83,19 @@ class Groups:
                 return found[0]
         return None
 
+    def main(self, block: Block) -> list[Fields]:
+        """Of each method the variant with the most runs, the first of several."""
+        count = collections.Counter(
+            (run.data, run.setting, run.variant) for run in self.runs
+        )
+        found: dict[str, Fields] = {}
+        for variant in self.variants(block):
+            method = self.first(block, variant).method
+            best = found.setdefault(method, variant)
+            if count[*block, variant] > count[*block, best]:
+                found[method] = variant
+        return list(found.values())
+
     def title(self, block: Block) -> str:
         """The benchmark, else the name of the data."""
         key = benchmark_of(self.first(block))

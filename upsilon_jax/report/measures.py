@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable
 from typing import NamedTuple
 
-from upsilon_jax.errors import ConfigError, nearest
 from upsilon_jax.workdir.schema import Result
 
 
@@ -73,13 +72,6 @@ _ALL = (
     _raw("ratio_ood", "largest / smallest class, OOD images", 4, more_is_better=False),
 )
 MEASURES = {measure.name: measure for measure in _ALL}
-
-
-def find_measure(name: str) -> Measure:
-    """The measure of that name; a ConfigError says which there are."""
-    if name not in MEASURES:
-        raise ConfigError(f"--metric={name}: no such metric; {nearest(name, MEASURES)}")
-    return MEASURES[name]
 
 
 def step_seconds(result: Result) -> float | None:

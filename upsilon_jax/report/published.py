@@ -137,3 +137,25 @@ def find_published(
             if cell.mismatch in (None, mismatch):
                 return cell
     return None
+
+
+def published_curve(
+    benchmark: str | None, method: str, metric: str = "accuracy"
+) -> dict[float | None, float]:
+    """Mismatch → the paper's number, of the first of its tables that has the method.
+
+    The key None stands for all ratios.
+    """
+    cells = [
+        cell
+        for cell in published()
+        if (cell.benchmark, cell.method, cell.metric) == (benchmark, method, metric)
+        and cell.number is not None
+    ]
+    by_ratio = [cell for cell in cells if cell.experiment != "E4"]  # at 100 % only
+    chosen = (by_ratio or cells)[:1]
+    return {
+        cell.mismatch: cell.number
+        for cell in cells
+        if chosen and cell.experiment == chosen[0].experiment
+    }

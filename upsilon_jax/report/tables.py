@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.report.arrange import PaperTable, by_data, by_measure, by_ratio
 from upsilon_jax.report.layout import Table
 from upsilon_jax.report.measures import MEASURES
@@ -82,10 +82,8 @@ def paper_table(name: str, runs: Sequence[Run], metric: str = "accuracy") -> Tab
       metric: a key of MEASURES; published numbers are shown where they are of it.
 
     Raises:
-      ConfigError: there is no such table, or it cannot show this metric.
+      ConfigError: the table cannot show this metric.
     """
-    if name not in TABLES:
-        raise ConfigError(f"--table={name}: no such table; {nearest(name, TABLES)}")
     table, measure = TABLES[name], MEASURES[metric]
     if table.arrange is by_measure and metric != "accuracy":
         raise ConfigError(f"--table={name}: has metrics of its own; leave out --metric")
