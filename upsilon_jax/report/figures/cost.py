@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import Block, Groups, summary
 from upsilon_jax.report.measures import Measure, epoch_seconds
@@ -106,7 +107,7 @@ def _draw_metric(
     )
     level = summary(converged, measure) if converged else None
     if level and level.mean is not None:
-        axis.axhline(level.mean, color=style.GREEN, ls="-.", label="solver newton")
+        axis.axhline(level.mean, color=palette.GREEN, ls="-.", label="solver newton")
     axis.set_ylabel(measure.title)
 
 
@@ -139,11 +140,11 @@ def _draw_times(
         capsize=4,
     )
     if found := _relative(converged, reference):
-        axis.axhline(statistics.median(found), color=style.GREEN, ls="-.")
+        axis.axhline(statistics.median(found), color=palette.GREEN, ls="-.")
     axis.axhline(
-        _PAPER_COST, color=style.GREY, ls="--", label=f"paper: at most {_PAPER_COST}"
+        _PAPER_COST, color=palette.GREY, ls="--", label=f"paper: at most {_PAPER_COST}"
     )
-    axis.axhline(1, color=style.RED, ls=":", label="PL")
+    axis.axhline(1, color=palette.RED, ls=":", label="PL")
     axis.set_ylabel("time of an epoch / PL's")
     axis.set_ylim(bottom=0)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import Groups
 from upsilon_jax.report.measures import Measure
@@ -77,7 +78,7 @@ def _draw(axis: Axes, run: Run, found: Findings, of_test: bool) -> None:
     axis.set_xticks([])
     axis.set_yticks([])
     axis.spines[:].set_visible(True)
-    axis.spines[:].set_color(style.GREY)
+    axis.spines[:].set_color(palette.GREY)
     num_id, classes = _num_id(run), run.result.classes
     if len(classes) > _MOST_CLASSES:
         _scatter(axis, flat[truth < num_id], 0, "ID", True)
@@ -105,7 +106,7 @@ def _embed(points: np.ndarray) -> np.ndarray:
 def _scatter(axis: Axes, points: np.ndarray, number: int, name: str, known: bool):
     """ID classes are filled and coloured, OOD classes open and grey."""
     marker = style.MARKERS[number % len(style.MARKERS)]
-    color = style.PALETTE[number % len(style.PALETTE)]
+    color = palette.PALETTE[number % len(palette.PALETTE)]
     greys = ("#222222", "#555555", "#888888", "#AAAAAA")
     axis.scatter(
         *points.T,

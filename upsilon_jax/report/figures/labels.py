@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import BASELINE, Groups
 from upsilon_jax.report.measures import Measure
@@ -72,7 +73,7 @@ def _bars(axis: Axes, cell: Sequence[Run], counts: list[np.ndarray], known: bool
         range(num_id),
         shares.mean(0),
         yerr=shares.std(0, ddof=1) if len(shares) > 1 else None,
-        color=style.BLUE if known else style.ORANGE,
+        color=palette.BLUE if known else palette.ORANGE,
         hatch=None if known else "//",
         edgecolor="black",
         lw=0.6,
@@ -96,7 +97,7 @@ def _imbalances(axis: Axes, cell: Sequence[Run]) -> None:
     for at, kind in enumerate(kinds):
         found = [getattr(run.result.imbalance, kind) for run in cell]
         found = [value for value in found if value is not None]
-        color = (style.BLUE, style.ORANGE)[at]
+        color = (palette.BLUE, palette.ORANGE)[at]
         if found:
             mean = float(np.mean(found))
             spread = np.std(found, ddof=1) if len(found) > 1 else None
@@ -178,10 +179,10 @@ def _draw_splits(axis: Axes, left: float, cell: Sequence[Run]) -> None:
         [(run.result.imbalance.kl_id, run.result.imbalance.kl_ood) for run in cell]
     )
     pairs = np.maximum(pairs, 1e-5)  # on a logarithmic axis
-    axis.plot([left + 0.2, left + 0.8], pairs.T, color=style.GREY, lw=0.6, alpha=0.6)
+    axis.plot([left + 0.2, left + 0.8], pairs.T, color=palette.GREY, lw=0.6, alpha=0.6)
     looks = (
-        (0.2, style.BLUE, "o", "ID images"),
-        (0.8, style.ORANGE, "s", "OOD images"),
+        (0.2, palette.BLUE, "o", "ID images"),
+        (0.8, palette.ORANGE, "s", "OOD images"),
     )
     for column, (shift, color, marker, name) in enumerate(looks):
         where = np.full(len(pairs), left + shift)

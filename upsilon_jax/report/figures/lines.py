@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import BASELINE, Block, Groups, summary
 from upsilon_jax.report.measures import Measure
@@ -182,7 +183,7 @@ def clusters(runs: Sequence[Run], measure: Measure) -> Figure:
                 for k, variant in variants.items()
             }
             look = style.Look(
-                style.PALETTE[number % 7],
+                palette.PALETTE[number % 7],
                 style.MARKERS[number],
                 style.LINES[number % len(style.LINES)],
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import Groups
 from upsilon_jax.report.measures import Measure
@@ -53,7 +54,7 @@ def _draw(axis: Axes, counts: np.ndarray, classes: Sequence[str], many: bool):
     shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
     axis.grid(False)
     image = axis.imshow(shares.T, cmap="Blues", vmin=0, vmax=100, aspect="auto")
-    axis.axvline(num_id - 0.5, color=style.RED, lw=2)
+    axis.axvline(num_id - 0.5, color=palette.RED, lw=2)
     axis.set_xlabel("true class: ID, then (right of the line) OOD")
     axis.set_ylabel("predicted class")
     if many:

@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from upsilon_jax.errors import UserError
 from upsilon_jax.report.groups import Block, Groups
+from upsilon_jax.report.palette import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PALETTE,
+    PURPLE,
+    RED,
+    SKY,
+)
 from upsilon_jax.report.published import TITLES
 from upsilon_jax.report.runs import Fields
 
@@ -18,10 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito, without the yellow, which is lost on white paper.
-BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
-PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK)
 MARKERS = "osD^vP*X<>phd"
 LINES = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)))  # dashes are the paper's
 
