@@ -68,8 +68,9 @@ def what_is_shown(rows: Iterable[Row]) -> str:
     summaries = [cell.summary for row in rows for cell in row.cells if cell.summary]
     counts = {summary.count + summary.diverged for summary in summaries}
     seeds = f"{min(counts)}" if len(counts) == 1 else "as given by n"
-    title = "; ".join(dict.fromkeys(row.measure.title for row in rows))
-    shown = f"{title[0].upper()}{title[1:]}, mean ± std"
+    titles = {row.measure.title for row in rows}
+    title = f"{titles.pop()}, mean ± std" if len(titles) == 1 else "mean ± std"
+    shown = title[0].upper() + title[1:]
     return f"{shown}; seeds per cell: {seeds}." if counts else f"{shown}."
 
 

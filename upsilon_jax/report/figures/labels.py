@@ -93,6 +93,7 @@ def _imbalances(axis: Axes, cell: Sequence[Run]) -> None:
     """Kl on ID and OOD images, the paper's beside ours where it has them."""
     benchmark = benchmark_of(cell[0])
     kinds = ("kl_id", "kl_ood")
+    aside = 0.2 if find_published("E13", benchmark, BASELINE, None, "kl_id") else 0.0
     above = {"ha": "center", "va": "bottom", "fontsize": 8}
     for at, kind in enumerate(kinds):
         found = [getattr(run.result.imbalance, kind) for run in cell]
@@ -102,7 +103,7 @@ def _imbalances(axis: Axes, cell: Sequence[Run]) -> None:
             mean = float(np.mean(found))
             spread = np.std(found, ddof=1) if len(found) > 1 else None
             axis.bar(
-                at - 0.2,
+                at - aside,
                 mean,
                 0.38,
                 yerr=spread,
@@ -113,17 +114,23 @@ def _imbalances(axis: Axes, cell: Sequence[Run]) -> None:
                 capsize=3,
             )
             top = mean + (spread or 0)
-            axis.text(at - 0.2, top, f"{mean:.4f}", **above)
+            axis.text(at - aside, top, f"{mean:.4f}", **above)
         printed = find_published("E13", benchmark, BASELINE, None, kind)
         if printed:
             axis.bar(
-                at + 0.2, printed.number, 0.38, color="white", edgecolor=color, ls="--"
+                at + aside,
+                printed.number,
+                0.38,
+                color="white",
+                edgecolor=color,
+                ls="--",
             )
             text = f"{printed.value}\npaper"
-            axis.text(at + 0.2, printed.number, text, **above)
+            axis.text(at + aside, printed.number, text, **above)
     axis.set_xticks(range(2), ["ID images", "OOD images"])
     axis.set_title(_WHAT, fontsize=9)
-    axis.margins(y=0.2)
+    axis.margins(x=0.2, y=0.2)
+    axis.set_ylim(bottom=0)
 
 
 def splits(runs: Sequence[Run], measure: Measure) -> Figure:
