@@ -23,6 +23,7 @@ CORE = [
     "orbax-checkpoint>=0.12",
     "pillow>=11",
     "scikit-learn>=1.6",
+    "scipy",
     "tqdm",
 ]
 # tensorflow-datasets uses importlib_resources, and clu tensorboard, without saying so.
@@ -31,8 +32,8 @@ TENSORBOARD = ["tensorboard>=2.21,<2.22"]
 CPU = [*TFDS, *TENSORBOARD, "tensorflow-cpu>=2.21,<2.22"]
 # torch exactly: other versions bring gigabytes of CUDA along.
 BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
-TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "pytest-xdist", "ruff", "scipy"]
-PACKAGE_DATA = ["py.typed", *(f"**/*.{end}" for end in "cc h txt css js".split())]
+TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "pytest-xdist", "ruff"]
+PACKAGE_DATA = ["py.typed", *(f"**/*.{end}" for end in "cc h txt css js csv".split())]
 
 setup(
     name="upsilon_jax",

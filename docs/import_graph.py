@@ -32,12 +32,14 @@ LAYERS = (
     ("training",),
     ("commandline",),
     ("sweep",),
+    ("paper",),
     ("__init__", "__main__"),
 )
 
 # Where a box is from left (0) to right (2), so that no arrow crosses another box.
 _COLUMNS = {
     "__init__": 0,
+    "paper": 1,
     "sweep": 1,
     "__main__": 2,
     "commandline": 1.35,

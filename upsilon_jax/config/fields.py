@@ -160,6 +160,21 @@ FIELDS: Mapping[str, Field] = {
     ),
 }
 
+# How a run is computed, kept and watched: its numbers are the same whatever these are.
+WITHOUT_EFFECT = frozenset(
+    {
+        "data.data_dir",
+        "data.residency",
+        "data.prefetch_bytes",
+        "train.eval_epochs",  # each of the reported epochs is evaluated in any case
+        "train.save_epochs",
+        "train.keep_checkpoints",
+        "train.log_steps",
+        "train.num_seeds",
+        "train.steps_per_call",
+    }
+)
+
 # By the last part of the name: `method.x`, and `method.upsilon.x` of composed methods.
 METHOD_RULES: Mapping[str, Rule] = {
     # scores and thresholds; those that a `score` stands beside have its range

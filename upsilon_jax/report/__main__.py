@@ -1,25 +1,85 @@
-"""A table of the runs below a folder:  python -m upsilon_jax.report DIR."""
+"""Tables and figures of the runs below a folder:  python -m upsilon_jax.report DIR."""
 
 import pathlib
+import sys
+import types
 
 from upsilon_jax import commandline
+from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.report.figures import FIGURES, draw_figure
 from upsilon_jax.report.index import write_index
-from upsilon_jax.report.tables import accuracy_table, read_results
+from upsilon_jax.report.layout import FORMATS, Table
+from upsilon_jax.report.measures import MEASURES
+from upsilon_jax.report.overview import overview
+from upsilon_jax.report.results import read_runs, write_summaries
+from upsilon_jax.report.runs import Run
+from upsilon_jax.report.tables import TABLES, paper_table
+
+CHOICES = {"table": TABLES, "figure": FIGURES, "format": FORMATS, "metric": MEASURES}
+_NAMES = {flag: ", ".join(choices) for flag, choices in CHOICES.items()}
 
 COMMAND = commandline.Command(
     name="python -m upsilon_jax.report",
     about=__doc__,
-    flags={"cost_of": (None, "a method; adds step times relative to its")},
+    flags={
+        "table": (None, f"of the paper: {_NAMES['table']} [one of all runs]"),
+        "figure": (None, f"as PNG and SVG: {_NAMES['figure']}"),
+        "format": ("markdown", f"of a table: {_NAMES['format']} [markdown]"),
+        "metric": ("accuracy", f"{_NAMES['metric']} [accuracy]"),
+        "methods": ([], "only runs of these [all]"),
+        "output": (None, "a file [a table is printed, a figure is DIR/NAME]"),
+        "summaries": (None, "a folder, for a small JSON file of each run"),
+        "cost_of": (None, "a method; adds step times relative to its"),
+    },
     argument="DIR",
     takes_config=False,
 )
 
 
 def main(options: commandline.Options) -> None:
-    """Prints Markdown."""
-    results = read_results(pathlib.Path(options.argument))
-    print(accuracy_table(results, options.flags.cost_of))
-    print(f"\nAll runs with their reports: {write_index(options.argument)}")
+    """Prints a table, or writes what was asked for."""
+    told, folder = options.flags, pathlib.Path(options.argument)
+    _check(told)
+    runs = read_runs(folder, may_be_empty=told.table is not None)
+    if told.methods:
+        runs = [run for run in runs if run.method in told.methods]
+    if told.summaries:
+        written = write_summaries(runs, pathlib.Path(told.summaries))
+        print(f"{len(written)} summaries in {told.summaries}")
+    if told.figure:
+        path = pathlib.Path(told.output or folder / told.figure)
+        for file in draw_figure(told.figure, runs, path, told.metric):
+            print(file)
+    if told.table or not (told.figure or told.summaries):
+        _put(FORMATS[told.format](_table(told, runs)), told.output)
+    if not (told.table or told.figure or told.summaries):
+        sys.stderr.write(f"all runs with their reports: {write_index(folder)}\n")
+
+
+def _check(told: types.SimpleNamespace) -> None:
+    """Refuses what would be found wrong only after all results are read."""
+    for flag, choices in CHOICES.items():
+        name = getattr(told, flag)
+        if name is not None and name not in choices:
+            near = nearest(name, choices)
+            raise ConfigError(f"--{flag}={name}: no such {flag}; {near}")
+    if told.output and told.table and told.figure:
+        raise ConfigError("--output: is for a table or a figure, not for both")
+
+
+def _table(told: types.SimpleNamespace, runs: list[Run]) -> Table:
+    if told.table:
+        return paper_table(told.table, runs, told.metric)
+    if not runs:
+        raise ConfigError(f"--methods={','.join(told.methods)}: no run of these")
+    return overview(runs, MEASURES[told.metric], told.cost_of)
+
+
+def _put(text: str, output: str | None) -> None:
+    if output is None:
+        print(text)
+    else:
+        pathlib.Path(output).write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

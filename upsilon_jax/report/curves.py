@@ -6,10 +6,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from upsilon_jax.report.palette import BLUE, GREEN, ORANGE, RED
 from upsilon_jax.workdir.schema import Entry, Result
-
-# Colour-blind safe (Okabe & Ito), the same series in the same colour everywhere.
-_BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 
 
 class Series(NamedTuple):
@@ -26,16 +24,16 @@ def _of_labels(field: str) -> Callable[[Entry], float | None]:
 
 _PANELS = {
     "test accuracy (ID classes)": (
-        Series("EMA", _BLUE, lambda entry: entry.accuracy),
-        Series("live", _ORANGE, lambda entry: entry.accuracy_live),
+        Series("EMA", BLUE, lambda entry: entry.accuracy),
+        Series("live", ORANGE, lambda entry: entry.accuracy_live),
     ),
     "training loss": (
-        Series("labeled", _BLUE, lambda entry: entry.metrics.get("labeled_loss")),
-        Series("unlabeled", _ORANGE, lambda entry: entry.metrics.get("unlabeled_loss")),
+        Series("labeled", BLUE, lambda entry: entry.metrics.get("labeled_loss")),
+        Series("unlabeled", ORANGE, lambda entry: entry.metrics.get("unlabeled_loss")),
     ),
     "pseudo-labels": (
-        Series("on ID classes", _GREEN, _of_labels("num_confident")),
-        Series("on clusters", _ORANGE, _of_labels("num_explored")),
+        Series("on ID classes", GREEN, _of_labels("num_confident")),
+        Series("on clusters", ORANGE, _of_labels("num_explored")),
     ),
 }
 
@@ -84,6 +82,6 @@ def _draw_share(axis, history: Sequence[Entry]) -> None:
     if not points:
         return
     right = axis.twinx()
-    right.plot(*zip(*points, strict=True), color=_RED, lw=1.2, ls="--")
+    right.plot(*zip(*points, strict=True), color=RED, lw=1.2, ls="--")
     right.set_ylim(0, 1)
-    right.set_ylabel("OOD share of ID labels", color=_RED, fontsize=8)
+    right.set_ylabel("OOD share of ID labels", color=RED, fontsize=8)

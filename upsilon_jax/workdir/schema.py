@@ -135,6 +135,13 @@ class Result(NamedTuple):
     warnings: Annotated[
         list[str] | None, "what looked wrong with the pseudo-labels, and when"
     ] = None
+    data_digest: Annotated[
+        dict[str, str] | None, "of summaries: what `manifest.json` says of the data"
+    ] = None
+    unlabeled_confusion: Annotated[
+        list[list[int]] | None,
+        "of summaries: [classes, ID classes] counts of D_u, true by predicted class",
+    ] = None
 
 
 class Seeds(NamedTuple):

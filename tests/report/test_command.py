@@ -1,0 +1,86 @@
+"""`python -m upsilon_jax.report` as a user meets it."""
+
+import csv
+import io
+
+import pytest
+
+from tests.report.made import desk, write
+from upsilon_jax import commandline
+from upsilon_jax.report import __main__ as command
+
+
+@pytest.fixture
+def report(tmp_path, capsys):
+    """Calls the command on a folder of two runs → (exit code, output, error)."""
+    write(tmp_path / "runs", desk("pl", 1.0, 0.6), desk("baseline", 1.0, 0.58))
+
+    def call(*flags, folder="runs"):
+        argv = [str(tmp_path / folder), *flags]
+        code = commandline.call(command.COMMAND, command.main, argv)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture(autouse=True)
+def no_process_settings(monkeypatch):
+    monkeypatch.setattr(commandline, "_set_up_process", lambda: None)
+
+
+def test_a_table_is_printed_or_written(report, tmp_path):
+    code, shown, _ = report("--table=ablation", "--format=csv")
+    assert code == 0 and len(list(csv.reader(io.StringIO(shown)))) == 1 + 6 * 5
+    path = tmp_path / "table.csv"
+    report("--table=ablation", "--format=csv", f"--output={path}")
+    assert path.read_text("utf-8") == shown
+
+
+def test_a_folder_without_runs_shows_the_published_numbers(report, tmp_path):
+    (tmp_path / "empty").mkdir()
+    code, shown, _ = report("--table=compare", folder="empty")
+    assert code == 0 and "62.10 ± 0.30" in shown
+    code, _, error = report(folder="empty")
+    assert code == 2 and "no result.json found" in error
+
+
+def test_a_figure_goes_beside_the_runs_and_a_table_may_come_along(report, tmp_path):
+    code, shown, _ = report("--figure=ratio", "--table=ablation")
+    assert code == 0 and "ratio.png" in shown and "| Baseline |" in shown
+    assert (tmp_path / "runs" / "ratio.svg").exists()
+
+
+def test_methods_can_be_chosen(report):
+    _, shown, _ = report("--methods=pl")
+    assert "| pl |" in shown and "baseline" not in shown
+    code, _, error = report("--methods=vat")
+    assert code == 2 and "--methods=vat: no run of these" in error
+
+
+def test_summaries_are_written_and_read_as_runs(report, tmp_path):
+    _, whole, _ = report("--table=ablation")
+    code, shown, _ = report(f"--summaries={tmp_path / 'small'}")
+    assert code == 0 and shown.startswith("2 summaries in ")
+    assert report("--table=ablation", folder="small") == (0, whole, "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--table=ablaton"], "--table=ablaton: no such table; did you mean ablation"),
+        (["--figure=ratios"], "--figure=ratios: no such figure; did you mean ratio"),
+        (["--metric=acuracy"], "--metric=acuracy: no such metric; did you mean accur"),
+        (["--format=tex"], "--format=tex: no such format; did you mean latex"),
+        (["--table=ablation", "--figure=ratio", "--output=x"], "not for both"),
+        (["--figure=cost"], "no Υ-Model with several K or iterations here"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(report, flags, message):
+    code, shown, error = report(*flags)
+    assert code == 2 and not shown and message in error and error.count("\n") == 1
+
+
+def test_help_names_all_tables_and_figures():
+    text = commandline.help_text(command.COMMAND)
+    for names in command.CHOICES.values():
+        assert all(name in text for name in names)

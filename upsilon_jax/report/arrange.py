@@ -1,0 +1,245 @@
+"""How runs and published numbers are arranged in a table of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from upsilon_jax.config import flatten, load_config
+from upsilon_jax.report.groups import Block, Groups, difference, summary
+from upsilon_jax.report.layout import Cell, Row, Table
+from upsilon_jax.report.measures import MEASURES, Measure
+from upsilon_jax.report.notes import notes_below
+from upsilon_jax.report.overview import ratio_title
+from upsilon_jax.report.published import (
+    BENCHMARKS,
+    TITLES,
+    benchmark_of,
+    find_published,
+)
+from upsilon_jax.report.runs import Fields, Run, short_name
+
+_MAP = "method.assignment_seed"
+
+
+class PaperTable(NamedTuple):
+    """A table of the paper: which runs belong to it, and where its numbers stand."""
+
+    experiment: str
+    title: str
+    arrange: Callable[[PaperTable, Sequence[Run], Measure], Table]
+    benchmarks: tuple[str, ...]  # shown whether there are runs or not
+    methods: tuple[str, ...]  # the same
+    also: tuple[str, ...] = ()  # methods that are shown if there are runs
+    unranked: tuple[str, ...] = ()  # upper bounds, which are no rivals
+    ratios: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    imbalanced: bool = False  # whether the OOD classes of D_u are
+
+    def takes(self, run: Run) -> bool:
+        """Whether a run belongs to the table."""
+        imbalanced = dict(run.setting).get("data.ood_imbalance", 1) != 1
+        known = run.method in (*self.methods, *self.also)
+        return known and imbalanced == self.imbalanced
+
+
+class Place(NamedTuple):
+    """A data set in a table: of the paper, of ours, or both."""
+
+    benchmark: str | None
+    block: Block | None
+    title: str
+
+
+def by_ratio(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
+    """Rows of methods for each data set and setting; a column per ratio."""
+    groups = Groups(runs)
+    found = groups.ratios()
+    known = sorted({*table.ratios, *(ratio for ratio in found if ratio is not None)})
+    ratios = [*([None] if None in found else []), *known]
+    rows = [
+        row
+        for place in _places(table, groups)
+        for row in _rows(table, groups, place, ratios, measure)
+    ]
+    with_settings = any(row.names[2] for row in rows)
+    if not with_settings:
+        rows = [row._replace(names=row.names[:2]) for row in rows]
+    return Table(
+        _title(table),
+        ("data", "method", *(["settings"] if with_settings else [])),
+        tuple(ratio_title(ratio, measure) for ratio in ratios),
+        tuple(rows),
+        notes_below(groups, rows, ratios),
+    )
+
+
+def _rows(
+    table: PaperTable,
+    groups: Groups,
+    place: Place,
+    ratios: Sequence[float | None],
+    measure: Measure,
+) -> Iterator[Row]:
+    title = BENCHMARKS[place.benchmark].title if place.benchmark else place.title
+    for method in (*table.methods, *table.also):
+        variants = groups.variants(place.block, method) if place.block else []
+        usual = _most_usual(place.benchmark, method, variants)
+        for variant in variants or ([None] if method in table.methods else []):
+            paper = place.benchmark if variant == usual else None
+            cells = [
+                _cell(table, groups, (place.block, variant, r), paper, method, measure)
+                for r in ratios
+            ]
+            yield Row(
+                (title, TITLES[method], _both(groups, place.block, variant)),
+                tuple(cells),
+                measure,
+                rival_of=place.title,
+                ranked=method not in table.unranked,
+            )
+
+
+def _both(groups: Groups, block: Block | None, variant: Fields | None) -> str:
+    """What a row says of its setting and variant, as far as it has them."""
+    if block is None:
+        return ""
+    if variant is None:
+        return groups.wording.setting(groups.first(block))
+    return groups.wording.both(groups.first(block, variant))
+
+
+def by_data(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
+    """A row per method; a column for each data set and setting, at one ratio."""
+    (ratio,) = table.ratios
+    groups = Groups([run for run in runs if run.mismatch == ratio])
+    places = _places(table, groups)
+    notes, rows = [], []
+    for method in table.methods:
+        cells: dict[str, dict[int, Cell]] = {"": {}}
+        for column, place in enumerate(places):
+            variants = groups.variants(place.block, method) if place.block else []
+            if len({dict(v).get(_MAP) for v in variants}) > 1:
+                best = max(variants, key=_mean_of(groups, place.block, ratio, measure))
+                notes.append(
+                    f"{TITLES[method]} on {place.title}: the best of {len(variants)} "
+                    "maps of foreign to ID classes, by its mean here."
+                )
+                variants = [best]
+            usual = _most_usual(place.benchmark, method, variants)
+            for variant in variants or [None]:
+                paper = place.benchmark if variant == usual else None
+                where = (place.block, variant, ratio)
+                text = _variant_text(groups, place.block, variant)
+                cell = _cell(table, groups, where, paper, method, measure)
+                cells.setdefault(text, {})[column] = cell
+        for text, found in cells.items():
+            if found or not text:
+                name = ", ".join(filter(None, (TITLES[method], text)))
+                shown = tuple(found.get(c, Cell()) for c in range(len(places)))
+                rows.append(Row((name,), shown, measure))
+    titles = tuple(place.title for place in places)
+    rows = [row for row in rows if any(map(any, row.cells))] or rows
+    notes = (*notes, *notes_below(groups, rows, [ratio]))
+    return Table(_title(table), ("strategy",), titles, tuple(rows), notes)
+
+
+def _mean_of(groups: Groups, block: Block, ratio: float, measure: Measure) -> Callable:
+    def mean(variant: Fields) -> float:
+        found = summary(groups.cell(block, variant, ratio), measure)
+        if found is None or found.mean is None:
+            return float("-inf")
+        return found.mean if measure.more_is_better else -found.mean
+
+    return mean
+
+
+def _variant_text(groups: Groups, block: Block | None, variant: Fields | None) -> str:
+    """In what a variant differs from others of its method, the map left out."""
+    if variant is None:
+        return ""
+    said = groups.wording.variant(groups.first(block, variant)).split(", ")
+    return ", ".join(s for s in said if not s.startswith(f"{short_name(_MAP)} "))
+
+
+def by_measure(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
+    """Rows of imbalances; a column for each data set, setting and ratio."""
+    groups = Groups(runs)
+    measures = [MEASURES[name] for name in ("kl_id", "kl_ood", "ratio_id", "ratio_ood")]
+    several = len(groups.ratios()) > 1
+    columns: dict[str, dict[str, Cell]] = {}
+    for place in _places(table, groups):
+        ratios = groups.ratios(place.block) if place.block else [None]
+        for variant in groups.variants(place.block) if place.block else [None]:
+            for ratio in ratios:
+                where = (place.block, variant, ratio)
+                text = _variant_text(groups, place.block, variant)
+                at = ratio_title(ratio, measure) if several and place.block else ""
+                title = ", ".join(filter(None, (place.title, text, at)))
+                columns[title] = {
+                    m.name: _cell(table, groups, where, place.benchmark, "baseline", m)
+                    for m in measures
+                }
+    rows = [
+        Row(
+            (m.title,),
+            tuple(cells[m.name] for cells in columns.values()),
+            m,
+            rival_of=m.name,
+        )
+        for m in measures
+    ]
+    notes = notes_below(groups, rows, groups.ratios())
+    return Table(_title(table), ("imbalance",), tuple(columns), tuple(rows), notes)
+
+
+def _title(table: PaperTable) -> str:
+    return f"{table.title} ({table.experiment})"
+
+
+def _places(table: PaperTable, groups: Groups) -> list[Place]:
+    """The data sets of the table, with or without runs, then others there are."""
+    found = [(benchmark_of(groups.first(block)), block) for block in groups.blocks]
+    places = []
+    for key in table.benchmarks:
+        blocks = [block for of, block in found if of == key]
+        for block in blocks or [None]:
+            title = groups.full_title(block) if block else BENCHMARKS[key].title
+            places.append(Place(key, block, title))
+    return places + [
+        Place(None, block, groups.full_title(block))
+        for of, block in found
+        if of not in table.benchmarks
+    ]
+
+
+def _cell(
+    table: PaperTable,
+    groups: Groups,
+    where: tuple[Block | None, Fields | None, float | None],
+    benchmark: str | None,
+    method: str,
+    measure: Measure,
+) -> Cell:
+    block, variant, ratio = where
+    paper = find_published(table.experiment, benchmark, method, ratio, measure.name)
+    if variant is None:
+        return Cell(published=paper)
+    return Cell(
+        summary(groups.serving(block, variant, ratio), measure),
+        paper,
+        difference(groups, block, variant, ratio, measure),
+    )
+
+
+def _most_usual(
+    benchmark: str | None, method: str, variants: Sequence[Fields]
+) -> Fields | None:
+    """The variant whose fields are most like the config of the benchmark.
+
+    The paper's number stands beside that one.
+    """
+    if benchmark is None or not variants:
+        return None
+    usual = flatten(load_config(BENCHMARKS[benchmark].config, method))
+    unlike = lambda variant: sum(usual.get(k) != value for k, value in variant)
+    return min(variants, key=unlike)

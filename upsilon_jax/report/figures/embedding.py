@@ -1,0 +1,120 @@
+"""Where images lie to one another in the eyes of a network (E12).
+
+The paper embeds features of the test images of all classes. `findings.npz` has features
+of D_u, and of the test images the logits. So the figure shows the features of D_u if
+every run has both ID and OOD images there, else the logits of the test images, and says
+which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from upsilon_jax.report import palette
+from upsilon_jax.report.figures import style
+from upsilon_jax.report.groups import Groups
+from upsilon_jax.report.measures import Measure
+from upsilon_jax.report.results import findings_of
+from upsilon_jax.report.runs import Run
+from upsilon_jax.workdir.findings import Findings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_POINTS = 1500  # t-SNE takes minutes for more
+_MOST_CLASSES = 20
+
+
+def tsne(runs: Sequence[Run], measure: Measure) -> Figure:
+    """A panel per method: its first seed at the highest ratio."""
+    del measure
+    groups = Groups(runs)
+    chosen = []
+    for block in groups.blocks:
+        for variant in groups.main(block):
+            cell = groups.cell(block, variant, groups.ratios(block)[-1])
+            first = min(cell, key=lambda run: run.result.seed, default=None)
+            found = findings_of(first) if first else None
+            chosen += [(block, first, found)] if found else []
+    if not chosen:
+        raise style.nothing(
+            "findings.npz", "only runs trained anew have them, summaries do not"
+        )
+    figure, axes = style.panels(len(chosen), size=(4.2, 4))
+    of_test = not all(_has_both(run, found) for _, run, found in chosen)
+    for axis, (block, run, found) in zip(axes, chosen, strict=True):
+        _draw(axis, run, found, of_test)
+        name = style.name_of(groups, block, run.variant)
+        axis.set_title(f"{name}\n{style.wrapped(groups.full_title(block))}", fontsize=9)
+    what = "logits of the test images" if of_test else "features of D_u"
+    figure.suptitle(f"t-SNE of the {what}", fontsize=10)
+    style.shared_legend(figure, axes)
+    return figure
+
+
+def _num_id(run: Run) -> int:
+    return len(run.result.confusion[0]) if run.result.confusion else 0
+
+
+def _has_both(run: Run, found: Findings) -> bool:
+    truth = found.unlabeled.truth[found.unlabeled.truth >= 0]
+    foreign = truth >= _num_id(run)
+    return bool(foreign.any() and not foreign.all())
+
+
+def _draw(axis: Axes, run: Run, found: Findings, of_test: bool) -> None:
+    seen = found.test if of_test else found.unlabeled
+    points = seen.logits if of_test else found.features
+    known = np.flatnonzero(seen.truth >= 0)
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(known)[:_MOST_POINTS]
+    truth = seen.truth[rows]
+    flat = _embed(points[rows].astype(np.float32))
+    axis.grid(False)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.spines[:].set_visible(True)
+    axis.spines[:].set_color(palette.GREY)
+    num_id, classes = _num_id(run), run.result.classes
+    if len(classes) > _MOST_CLASSES:
+        _scatter(axis, flat[truth < num_id], 0, "ID", True)
+        _scatter(axis, flat[truth >= num_id], 1, "OOD", False)
+        return
+    for label in np.unique(truth):
+        known_class = label < num_id
+        name = classes[label] + ("" if known_class else " (OOD)")
+        number = label if known_class else label - num_id
+        _scatter(axis, flat[truth == label], number, name, known_class)
+
+
+def _embed(points: np.ndarray) -> np.ndarray:
+    """[n, d] → [n, 2]."""
+    from sklearn.manifold import TSNE  # late: it takes a second to load
+    from threadpoolctl import threadpool_limits  # which scikit-learn brings along
+
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    # Its threads wait for one another after every step: on busy cores for minutes.
+    with threadpool_limits(limits=1):
+        embedding = TSNE(perplexity=perplexity, init="pca", random_state=0)
+        return embedding.fit_transform(points)
+
+
+def _scatter(axis: Axes, points: np.ndarray, number: int, name: str, known: bool):
+    """ID classes are filled and coloured, OOD classes open and grey."""
+    marker = style.MARKERS[number % len(style.MARKERS)]
+    color = palette.PALETTE[number % len(palette.PALETTE)]
+    greys = ("#222222", "#555555", "#888888", "#AAAAAA")
+    axis.scatter(
+        *points.T,
+        s=14,
+        marker=marker,
+        facecolor=color if known else "none",
+        edgecolor=color if known else greys[number % len(greys)],
+        lw=0.4 if known else 0.8,
+        alpha=0.8,
+        label=name,
+    )

@@ -1,0 +1,220 @@
+"""Lines over runs: against the ratio (E2, E5, E6), the epoch (E9a) and K (E9c)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from upsilon_jax.report import palette
+from upsilon_jax.report.figures import style
+from upsilon_jax.report.groups import BASELINE, Block, Groups, summary
+from upsilon_jax.report.measures import Measure
+from upsilon_jax.report.published import TITLES, benchmark_of, published_curve
+from upsilon_jax.report.runs import Fields, Run
+from upsilon_jax.report.statistics import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Methods that are the Υ-Model with a K of their own.
+_CLUSTERS = {"rpl": 0, "upsilon_k1": 1}
+_OF_K = ("method.name", "method.num_clusters")
+
+
+def ratio(runs: Sequence[Run], measure: Measure) -> Figure:
+    """A panel per data set and setting, a line per method, bands of one std."""
+    groups = Groups([run for run in runs if run.mismatch is not None])
+    if not groups.blocks:
+        raise style.nothing("run with a known mismatch", "sweep over --mismatch first")
+    figure, axes = style.panels(len(groups.blocks), columns=2, size=(5, 3.8))
+    for axis, block in zip(axes, groups.blocks, strict=True):
+        _draw_ratios(axis, groups, block, measure)
+        axis.set_title(style.wrapped(groups.full_title(block)), fontsize=10)
+        axis.set_ylabel(measure.title)
+        lines = (line.get_xdata() for line in axis.lines)
+        style.ratio_axis(axis, {float(x) for line in lines for x in line})
+    style.shared_legend(figure, axes)
+    return figure
+
+
+def _draw_ratios(axis: Axes, groups: Groups, block: Block, measure: Measure) -> None:
+    benchmark = benchmark_of(groups.first(block))
+    for variant in groups.main(block):
+        method = groups.first(block, variant).method
+        look = style.look_of(method)
+        points = {
+            x: summary(groups.serving(block, variant, x), measure)
+            for x in groups.ratios(block)
+        }
+        _line(axis, points, look, style.name_of(groups, block, variant))
+        printed = published_curve(benchmark, method, measure.name)
+        if printed:
+            where = sorted(groups.ratios(block) if None in printed else printed)
+            axis.plot(
+                where,
+                [printed.get(x, printed.get(None)) for x in where],
+                color=look.color,
+                marker=look.marker,
+                markerfacecolor="white",
+                ls="--",
+                lw=1,
+                ms=5,
+                alpha=0.8,
+                label=f"{TITLES[method]}, paper",
+            )
+
+
+def _line(
+    axis: Axes, points: Mapping[float, Summary | None], look: style.Look, label: str
+) -> None:
+    """Means with marks, and a band of one standard deviation; gaps where none is."""
+    found = {x: s for x, s in points.items() if s and s.mean is not None}
+    if not found:
+        return
+    where = sorted(found)
+    means = [found[x].mean for x in where]
+    spread = [found[x].std or 0.0 for x in where]
+    low = [mean - std for mean, std in zip(means, spread, strict=True)]
+    high = [mean + std for mean, std in zip(means, spread, strict=True)]
+    axis.plot(
+        where,
+        means,
+        color=look.color,
+        marker=look.marker,
+        ls=look.line,
+        lw=1.8,
+        ms=7,
+        label=label,
+    )
+    if len(where) > 1:
+        axis.fill_between(where, low, high, color=look.color, alpha=0.15, lw=0)
+    else:
+        axis.errorbar(where, means, spread, color=look.color, capsize=4, lw=1.2)
+
+
+def ood_share(runs: Sequence[Run], measure: Measure) -> Figure:
+    """Of the foreign images in D_u, the share with an ID label, epoch by epoch."""
+    del measure  # it is what the figure is named after
+    groups = Groups([run for run in runs if _num_foreign(run)])
+    cells = [
+        (block, at)
+        for block in groups.blocks
+        for at in groups.ratios(block)
+        if any(_shares(groups.cell(block, v, at)) for v in groups.main(block))
+    ]
+    if not cells:
+        raise style.nothing(
+            "pseudo-labels on foreign images", "run pl, rpl or upsilon with a mismatch"
+        )
+    figure, axes = style.panels(len(cells), columns=2, size=(5, 3.6))
+    for axis, (block, at) in zip(axes, cells, strict=True):
+        for variant in groups.main(block):
+            points = _shares(groups.cell(block, variant, at))
+            if points:
+                look = style.look_of(groups.first(block, variant).method)
+                _epochs(axis, points, look, style.name_of(groups, block, variant))
+        axis.set_title(style.wrapped(f"{groups.full_title(block)}, {at:.0%} foreign"))
+        axis.title.set_fontsize(10)
+        axis.set_xlabel("epoch")
+        axis.set_ylabel("foreign images labeled as ID in %")
+        axis.set_ylim(bottom=0)
+    style.shared_legend(figure, axes)
+    return figure
+
+
+def _num_foreign(run: Run) -> float:
+    """Foreign images in D_u; 0 where that is not known from the config."""
+    data = run.result.config["data"]
+    if data.get("ood_imbalance", 1) != 1:  # then D_u may be smaller than was asked for
+        return 0
+    return (run.mismatch or 0) * (data.get("num_unlabeled") or 0)
+
+
+def _shares(runs: Sequence[Run]) -> dict[int, list[float]]:
+    """Epoch → share in % of each run."""
+    found: dict[int, list[float]] = {}
+    for run in runs:
+        for entry in run.result.history:
+            labels = entry.labels
+            if labels and (labels.ood_share is not None or not labels.num_confident):
+                wrong = (labels.ood_share or 0.0) * labels.num_confident
+                share = 100 * wrong / _num_foreign(run)
+                found.setdefault(entry.epoch, []).append(share)
+    return found
+
+
+def _epochs(
+    axis: Axes, points: Mapping[int, list[float]], look: style.Look, label: str
+) -> None:
+    where = sorted(points)
+    means = [statistics.mean(points[x]) for x in where]
+    low, high = ([f(points[x]) for x in where] for f in (min, max))
+    axis.plot(
+        where,
+        means,
+        color=look.color,
+        ls=look.line,
+        lw=1.8,
+        marker=look.marker,
+        markevery=max(1, len(where) // 8),
+        ms=6,
+        label=label,
+    )
+    axis.fill_between(where, low, high, color=look.color, alpha=0.15, lw=0)
+
+
+def clusters(runs: Sequence[Run], measure: Measure) -> Figure:
+    """Against the number of clusters K, a line per ratio; the baseline level."""
+    groups = Groups(runs)
+    by_k = {block: _by_clusters(groups, block) for block in groups.blocks}
+    by_k = {block: found for block, found in by_k.items() if len(found) > 1}
+    if not by_k:
+        raise style.nothing(
+            "Υ-Model with several numbers of clusters",
+            "sweep over --config.method.num_clusters first",
+        )
+    figure, axes = style.panels(len(by_k), columns=2, size=(5, 3.8))
+    for axis, (block, variants) in zip(axes, by_k.items(), strict=True):
+        for number, at in enumerate(groups.ratios(block)):
+            points = {
+                k: summary(groups.cell(block, variant, at), measure)
+                for k, variant in variants.items()
+            }
+            look = style.Look(
+                palette.PALETTE[number % 7],
+                style.MARKERS[number],
+                style.LINES[number % len(style.LINES)],
+            )
+            name = measure.name if at is None else f"{100 * at:g} % foreign"
+            _line(axis, points, look, name)
+        _baseline_level(axis, groups, block, measure)
+        axis.set_xscale("symlog", base=2, linthresh=1)
+        axis.set_xticks(sorted(variants), [str(k) for k in sorted(variants)])
+        axis.set_title(style.wrapped(groups.full_title(block)), fontsize=10)
+        axis.set_xlabel("clusters K")
+        axis.set_ylabel(measure.title)
+    style.shared_legend(figure, axes)
+    return figure
+
+
+def _by_clusters(groups: Groups, block: Block) -> dict[int, Fields]:
+    """K → variant, all alike but for K: the largest such family."""
+    families: dict[Fields, dict[int, Fields]] = {}
+    for method in ("upsilon", *_CLUSTERS):
+        for variant in groups.variants(block, method):
+            rest = tuple(pair for pair in variant if pair[0] not in _OF_K)
+            k = _CLUSTERS.get(method, dict(variant).get("method.num_clusters"))
+            families.setdefault(rest, {}).setdefault(k, variant)
+    return dict(sorted(max(families.values(), key=len, default={}).items()))
+
+
+def _baseline_level(axis: Axes, groups: Groups, block: Block, measure: Measure) -> None:
+    for variant in groups.variants(block, BASELINE)[:1]:
+        level = summary(
+            groups.serving(block, variant, groups.ratios(block)[-1]), measure
+        )
+        if level and level.mean is not None:
+            look = style.look_of(BASELINE)
+            axis.axhline(level.mean, color=look.color, ls=look.line, label="Baseline")

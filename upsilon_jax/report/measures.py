@@ -1,0 +1,91 @@
+"""What a table can show of a result."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import NamedTuple
+
+from upsilon_jax.workdir.schema import Result
+
+
+class Measure(NamedTuple):
+    """A number of a result, and how it is shown."""
+
+    name: str
+    title: str
+    value: Callable[[Result], float | None]
+    scale: float = 100.0  # shown in percent
+    decimals: int = 2
+    more_is_better: bool = True
+
+    def of(self, result: Result) -> float | None:
+        """As it is shown; None if it was not measured."""
+        value = self.value(result)
+        return None if value is None else self.scale * value
+
+
+def _of_imbalance(field: str) -> Callable[[Result], float | None]:
+    return lambda result: result.imbalance and getattr(result.imbalance, field)
+
+
+def _of_labels(field: str) -> Callable[[Result], float | None]:
+    def value(result: Result) -> float | None:
+        with_labels = [entry.labels for entry in result.history if entry.labels]
+        return getattr(with_labels[-1], field) if with_labels else None
+
+    return value
+
+
+def _raw(name: str, title: str, decimals: int, **kinds) -> Measure:
+    value = kinds.pop("value", None) or _of_imbalance(name)
+    return Measure(name, title, value, scale=1.0, decimals=decimals, **kinds)
+
+
+_ALL = (
+    Measure("accuracy", "test accuracy in %", lambda result: result.accuracy),
+    Measure(
+        "accuracy_live",
+        "test accuracy of the live model in %",
+        lambda result: result.accuracy_live,
+    ),
+    _raw(
+        "auroc",
+        "AUROC of ID against foreign test images",
+        3,
+        value=lambda result: result.auroc,
+    ),
+    Measure(
+        "ood_share",
+        "foreign images among the last ID pseudo-labels in %",
+        _of_labels("ood_share"),
+        more_is_better=False,
+    ),
+    Measure(
+        "pseudo_accuracy",
+        "last ID pseudo-labels of ID images that are right in %",
+        _of_labels("pseudo_accuracy"),
+    ),
+    _raw("kl_id", "KL of labels from uniform, ID images", 4, more_is_better=False),
+    _raw("kl_ood", "KL of labels from uniform, OOD images", 4, more_is_better=False),
+    _raw("ratio_id", "largest / smallest class, ID images", 4, more_is_better=False),
+    _raw("ratio_ood", "largest / smallest class, OOD images", 4, more_is_better=False),
+)
+MEASURES = {measure.name: measure for measure in _ALL}
+
+
+def step_seconds(result: Result) -> float | None:
+    """Median over the second half of training, when all parts of a method run."""
+    history = result.history
+    if not history:
+        return None
+    times = [entry.train_seconds for entry in history[len(history) // 2 :]]
+    return statistics.median(times) / history[0].step
+
+
+def epoch_seconds(result: Result) -> float | None:
+    """Mean over the second half of training, of steps and refreshes."""
+    second_half = result.history[len(result.history) // 2 :]
+    if not second_half:
+        return None
+    return statistics.mean(e.train_seconds + e.refresh_seconds for e in second_half)

@@ -1,0 +1,96 @@
+"""The table of all runs there are, whatever they are of."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from upsilon_jax.report.groups import Block, Groups, difference, summary
+from upsilon_jax.report.layout import MISSING, Cell, Row, Table
+from upsilon_jax.report.measures import MEASURES, Measure, step_seconds
+from upsilon_jax.report.runs import Fields, Run
+from upsilon_jax.workdir.schema import FINISHED
+
+
+def overview(
+    runs: Sequence[Run],
+    measure: Measure = MEASURES["accuracy"],
+    cost_of: str | None = None,
+) -> Table:
+    """A row per data set, method and setting; a column per mismatch ratio.
+
+    Args:
+      runs: at least one.
+      measure: what is shown.
+      cost_of: a method; adds a column with the time of a step relative to its.
+    """
+    groups = Groups(runs)
+    ratios = groups.ratios()
+    keys = [(block, v) for block in groups.blocks for v in groups.variants(block)]
+    settings = [groups.wording.both(groups.first(*key)) for key in keys]
+    rows = []
+    for (block, variant), setting in zip(keys, settings, strict=True):
+        names = (block[0], groups.first(block, variant).method)
+        cells = (
+            Cell(
+                summary(groups.cell(block, variant, ratio), measure),
+                difference=difference(groups, block, variant, ratio, measure),
+            )
+            for ratio in ratios
+        )
+        rows.append(
+            Row(
+                (*names, setting) if any(settings) else names,
+                tuple(cells),
+                measure,
+                rival_of=groups.full_title(block),
+                extra=_relative_cost(groups, block, variant, cost_of),
+            )
+        )
+    return Table(
+        title="",
+        names=("data", "method", *(["settings"] if any(settings) else [])),
+        columns=tuple(ratio_title(ratio, measure) for ratio in ratios),
+        rows=tuple(rows),
+        notes=(what_is_shown(rows),),
+        extra=f"step / {cost_of}" if cost_of else "",
+    )
+
+
+def ratio_title(ratio: float | None, measure: Measure) -> str:
+    """The heading of a column: 50%, or what is shown if nobody knows the ratio."""
+    return measure.name if ratio is None else f"{100 * ratio:g}%"
+
+
+def what_is_shown(rows: Iterable[Row]) -> str:
+    """A line below a table."""
+    rows = list(rows)
+    summaries = [cell.summary for row in rows for cell in row.cells if cell.summary]
+    counts = {summary.count + summary.diverged for summary in summaries}
+    seeds = f"{min(counts)}" if len(counts) == 1 else "as given by n"
+    titles = {row.measure.title for row in rows}
+    title = f"{titles.pop()}, mean ± std" if len(titles) == 1 else "mean ± std"
+    shown = title[0].upper() + title[1:]
+    return f"{shown}; seeds per cell: {seeds}." if counts else f"{shown}."
+
+
+def _relative_cost(
+    groups: Groups, block: Block, variant: Fields, reference: str | None
+) -> str:
+    """Median ratio of step times to the reference's run of the same data and seed."""
+    ratios = []
+    for other in groups.variants(block, reference) if reference else []:
+        for mismatch in groups.ratios(block):
+            theirs = _step_times(groups.cell(block, other, mismatch))
+            ours = _step_times(groups.cell(block, variant, mismatch))
+            ratios += [ours[seed] / theirs[seed] for seed in ours if seed in theirs]
+    return f"{statistics.median(ratios):.2f}" if ratios else MISSING
+
+
+def _step_times(runs: Iterable[Run]) -> dict[int, float]:
+    times = {
+        run.result.seed: step_seconds(run.result)
+        for run in runs
+        if run.result.status == FINISHED
+    }
+    return {seed: seconds for seed, seconds in times.items() if seconds}

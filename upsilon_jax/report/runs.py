@@ -1,0 +1,190 @@
+"""Results that were read, and what tells one run from another.
+
+A run is known by its data, by the fields that methods have in common (its setting), by
+its method with that method's own fields (its variant), by its mismatch and by its seed.
+Runs that agree in all but the seed are repetitions of one another, and only those are
+ever averaged.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from upsilon_jax.config import WITHOUT_EFFECT, default_config, flatten, with_method
+from upsilon_jax.errors import ConfigError, UserError
+from upsilon_jax.workdir.schema import Result
+
+Fields = tuple[tuple[str, Any], ...]  # ("train.epochs", 60), ... in order of names
+
+_PLACES = ("data.labeled", "data.unlabeled", "data.test", "data.path")
+_DIGEST = "data.digest"
+# What presets of methods change outside `method`.
+_OF_METHODS = ("train.pretrain_epochs", "data.valid_per_class")
+_SHORT = 12  # characters of a digest that are kept
+_LONGEST_LIST = 3  # classes that are said one by one
+
+
+class Run(NamedTuple):
+    """A result and what tells it from others."""
+
+    path: pathlib.Path  # where it was read from
+    result: Result
+    data: str  # the name of its data; of one's own also their place
+    setting: Fields  # what it has in common with runs of other methods
+    variant: Fields  # its method and that method's own fields
+
+    @property
+    def method(self) -> str:
+        """The name of its method."""
+        return self.result.config["method"]["name"]
+
+    @property
+    def mismatch(self) -> float | None:
+        """The share of foreign images in D_u; None if nobody knows."""
+        return self.result.config["data"].get("mismatch")
+
+    @property
+    def key(self) -> tuple:
+        """What it has in common with its repetitions."""
+        return self.data, self.setting, self.variant, self.mismatch
+
+    @property
+    def fingerprint(self) -> str:
+        """A few characters that differ where the key does.
+
+        Fields at their defaults have no part in it: it stays when fields are added.
+        """
+        usual = dict(_frozen(_defaults(self.method)))
+        fields = (*self.setting, *self.variant)
+        told = [(k, v) for k, v in fields if k not in usual or usual[k] != v]
+        text = repr((self.method, self.mismatch, told))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def as_runs(results: Iterable[tuple[pathlib.Path, Result]]) -> list[Run]:
+    """Runs of results and their files, in that order.
+
+    Raises:
+      UserError: two of them are the same run; one line names both files.
+    """
+    runs: list[Run] = []
+    names: dict[str, str] = {}  # the same data may lie in two places
+    for path, result in results:
+        run = as_run(path, result)
+        digest = dict(run.setting).get(_DIGEST)
+        if digest:
+            run = run._replace(data=names.setdefault(digest, run.data))
+        runs.append(run)
+    seen: dict[tuple, Run] = {}
+    for run in runs:
+        first = seen.setdefault((run.key, run.result.seed), run)
+        if first is not run:
+            raise UserError(
+                f"{first.path} and {run.path} are the same run: method {run.method}, "
+                f"seed {run.result.seed}, and no setting differs; take one of them away"
+            )
+    return runs
+
+
+def as_run(path: pathlib.Path, result: Result) -> Run:
+    """The run of a result."""
+    data, method = result.config["data"], result.config["method"]["name"]
+    place = data.get("labeled") or data.get("path")
+    flat = {**_defaults(method), **flatten(result.config)}
+    for field in ("seed", "data.mismatch", *WITHOUT_EFFECT):
+        flat.pop(field, None)
+    if place and result.data_digest:
+        for field in _PLACES:
+            flat.pop(field, None)
+        flat[_DIGEST] = result.data_digest["all"][:_SHORT]
+    own = {k: v for k, v in flat.items() if k[:7] == "method." or k in _OF_METHODS}
+    shared = {k: v for k, v in flat.items() if k not in own}
+    name = f"{data['name']} {place}" if place else data["name"]
+    return Run(path, result, name, _frozen(shared), _frozen(own))
+
+
+@functools.cache
+def _defaults(method: str) -> Mapping[str, Any]:
+    """Fields that an older result does not have: their defaults leave it as it was."""
+    try:
+        return flatten(with_method(default_config(), method))
+    except ConfigError:  # a method that is no more
+        return flatten(default_config())
+
+
+def _frozen(fields: Mapping[str, Any]) -> Fields:
+    plain = lambda value: tuple(value) if isinstance(value, list) else value
+    return tuple(sorted((name, plain(value)) for name, value in fields.items()))
+
+
+class Wording:
+    """Says of some runs, in a few words, in what they differ from the others."""
+
+    def __init__(self, runs: Sequence[Run]):
+        """Looks for the fields that differ among runs of the same data (and method)."""
+        self._of_setting = _values((run.data, run.setting) for run in runs)
+        self._of_variant = _values(
+            ((run.data, run.method), run.variant) for run in runs
+        )
+
+    def setting(self, run: Run) -> str:
+        """'epochs 20, width 2', or nothing if all runs of its data agree."""
+        return _said(run.setting, self._of_setting[run.data])
+
+    def variant(self, run: Run) -> str:
+        """'num_clusters 2', or nothing if all runs of its data and method agree."""
+        return _said(run.variant, self._of_variant[run.data, run.method])
+
+    def both(self, run: Run) -> str:
+        """Setting and variant."""
+        return ", ".join(filter(None, (self.setting(run), self.variant(run))))
+
+
+def _values(fields: Iterable[tuple[Any, Fields]]) -> dict[Any, dict[str, list]]:
+    """Group → field → its values, in the order of their first run."""
+    found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
+    for group, pairs in fields:
+        for name, value in pairs:
+            if value not in found[group][name]:
+                found[group][name].append(value)
+    return found
+
+
+def _said(fields: Fields, values: Mapping[str, list]) -> str:
+    return ", ".join(
+        f"{short_name(name)} {_in_words(value, values[name])}"
+        for name, value in fields
+        if len(values[name]) > 1
+    )
+
+
+def short_name(field: str) -> str:
+    """'epochs' of 'train.epochs'."""
+    return field.split(".", 1)[-1]
+
+
+def _in_words(value: Any, others: Sequence[Any]) -> str:
+    text = say_value(value)
+    if sum(say_value(other) == text for other in others) > 1:
+        text += f" #{hashlib.sha256(repr(value).encode()).hexdigest()[:4]}"
+    return text
+
+
+def say_value(value: Any) -> str:
+    """A value of a config, long lists cut short."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple | list):
+        if len(value) > _LONGEST_LIST:
+            return f"{value[0]} … {value[-1]} ({len(value)})"
+        return " ".join(map(str, value))
+    return str(value)
