@@ -19,7 +19,8 @@ import ml_collections
 import upsilon_jax
 from upsilon_jax import runtime
 from upsilon_jax.config import load_config
-from upsilon_jax.workdir.schema import Result, parse
+from upsilon_jax.workdir.records import parse
+from upsilon_jax.workdir.schema import Result
 
 LIMIT = 0.10
 EPOCHS = 10

@@ -3,15 +3,16 @@
 import pytest
 
 import main as train_command
-from upsilon_jax import commandline, sweep
+from upsilon_jax import commandline
 from upsilon_jax.data import __main__ as data_command
 from upsilon_jax.errors import ConfigError, DataError
 from upsilon_jax.report import __main__ as report_command
 from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.sweep import __main__ as sweep_command
 
 COMMANDS = {
     "main.py": train_command,
-    "python -m upsilon_jax.sweep": sweep,
+    "python -m upsilon_jax.sweep": sweep_command,
     "python -m upsilon_jax.data": data_command,
     "python -m upsilon_jax.report": report_command,
 }

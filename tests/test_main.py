@@ -13,7 +13,7 @@ import pytest
 import main
 from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
-from upsilon_jax.workdir.schema import plain
+from upsilon_jax.workdir.records import plain
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = (

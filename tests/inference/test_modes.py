@@ -21,7 +21,7 @@ from upsilon_jax.runtime.interrupts import Interrupted
 @pytest.fixture
 def told(run, capsys, monkeypatch):
     """Calls main.py with the run: (exit code, what it prints)."""
-    monkeypatch.setattr(commandline, "_set_up_process", lambda: None)
+    monkeypatch.setattr(commandline, "set_up_process", lambda: None)
 
     def call(*args, workdir=run.workdir):
         argv = [*args, f"--workdir={workdir}"]

@@ -9,7 +9,8 @@ from tests.workdir.test_schema import make_result
 from upsilon_jax.config import load_config
 from upsilon_jax.report.runs import as_runs
 from upsilon_jax.workdir.findings import Findings, Seen
-from upsilon_jax.workdir.schema import Entry, Imbalance, Labels, plain
+from upsilon_jax.workdir.records import plain
+from upsilon_jax.workdir.schema import Entry, Imbalance, Labels
 
 
 def result(method, mismatch, accuracy, seed=0, config="digits", fields=None, **record):

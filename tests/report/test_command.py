@@ -25,7 +25,7 @@ def report(tmp_path, capsys):
 
 @pytest.fixture(autouse=True)
 def no_process_settings(monkeypatch):
-    monkeypatch.setattr(commandline, "_set_up_process", lambda: None)
+    monkeypatch.setattr(commandline, "set_up_process", lambda: None)
 
 
 def test_a_table_is_printed_or_written(report, tmp_path):

@@ -11,7 +11,7 @@ from tests.training.tiny_run import tiny
 from upsilon_jax.inference import metrics
 from upsilon_jax.report.workdir_files import remake
 from upsilon_jax.training import loop
-from upsilon_jax.workdir import findings, schema
+from upsilon_jax.workdir import findings, records
 from upsilon_jax.workdir.schema import Manifest
 
 CONFIG = {"train.epochs": 3}
@@ -116,7 +116,7 @@ def test_all_but_the_findings_can_be_made_again(finished, tmp_path):
 
 
 def test_the_manifest_decides_what_is_foreign(finished, found):
-    manifest = schema.read(Manifest, finished / "manifest.json")
+    manifest = records.read(Manifest, finished / "manifest.json")
     lines = (finished / "unlabeled.csv").read_text("utf-8").splitlines()
     column = lines[0].split(",").index("foreign")
     foreign = [line.split(",")[column] == "1" for line in lines[1:]]

@@ -22,7 +22,8 @@ from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training import loop
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.workdir.checkpoint import Checkpoint
-from upsilon_jax.workdir.schema import Entry, Labels, Manifest, read
+from upsilon_jax.workdir.records import read
+from upsilon_jax.workdir.schema import Entry, Labels, Manifest
 
 pytestmark = pytest.mark.usefixtures("no_tensorboard")
 

@@ -30,7 +30,7 @@ from upsilon_jax.training.step import (
     make_train_step,
     make_train_steps,
 )
-from upsilon_jax.workdir.schema import plain
+from upsilon_jax.workdir.records import plain
 from upsilon_jax.workdir.summary import of_seeds, summary
 
 pytestmark = pytest.mark.usefixtures("no_tensorboard")

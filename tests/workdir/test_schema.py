@@ -7,16 +7,8 @@ import pytest
 
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.__main__ import reference
-from upsilon_jax.workdir.schema import (
-    FORMAT,
-    Entry,
-    Imbalance,
-    Labels,
-    Result,
-    parse,
-    plain,
-    read,
-)
+from upsilon_jax.workdir.records import parse, plain, read
+from upsilon_jax.workdir.schema import FORMAT, Entry, Imbalance, Labels, Result
 
 ROOT = pathlib.Path(__file__).parents[2]
 

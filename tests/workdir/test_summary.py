@@ -1,7 +1,8 @@
 import pathlib
 
 from tests.workdir.test_schema import make_result
-from upsilon_jax.workdir.schema import Entry, plain
+from upsilon_jax.workdir.records import plain
+from upsilon_jax.workdir.schema import Entry
 from upsilon_jax.workdir.summary import summary
 
 

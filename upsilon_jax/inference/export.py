@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import export as jax_export
 
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.workdir import schema
+from upsilon_jax.workdir import records
 from upsilon_jax.workdir.files import MANIFEST
 from upsilon_jax.workdir.schema import Manifest
 from upsilon_jax.workdir.whole import written_whole
@@ -33,7 +33,7 @@ PLATFORMS = ("cpu", "cuda", "tpu")
 
 def write_export(path: pathlib.Path, saved: Saved) -> None:
     """Writes the file, whole or not at all."""
-    manifest = json.dumps(schema.plain(saved.manifest), ensure_ascii=False, indent=1)
+    manifest = json.dumps(records.plain(saved.manifest), ensure_ascii=False, indent=1)
     program = _program(saved).serialize()
     with written_whole(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         archive.writestr(MANIFEST, manifest)
@@ -68,7 +68,7 @@ def read_export(path: pathlib.Path) -> tuple[Manifest, Callable]:
         raise WorkdirError(
             f"{path}: is no exported model, or damaged ({error})"
         ) from error
-    manifest = schema.parse(Manifest, manifest, str(path))
+    manifest = records.parse(Manifest, manifest, str(path))
     try:
         return manifest, jax_export.deserialize(program).call
     except Exception as error:  # of whatever another version of JAX has written

@@ -14,7 +14,7 @@ from upsilon_jax.errors import WorkdirError
 from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.runtime import sharding
 from upsilon_jax.types import Head, Params, Stats
-from upsilon_jax.workdir import schema
+from upsilon_jax.workdir import records
 from upsilon_jax.workdir.checkpoint import restore_part
 from upsilon_jax.workdir.files import MANIFEST
 from upsilon_jax.workdir.schema import Manifest
@@ -55,7 +55,7 @@ def read_manifest(workdir: pathlib.Path) -> Manifest:
             shown = ", ".join(map(str, seeds[:3])) + (", …" if len(seeds) > 3 else "")
             raise WorkdirError(f"{workdir} holds several seeds; name one: {shown}")
         raise WorkdirError(f"{workdir} is no run: there is no {MANIFEST} in it")
-    return schema.read(Manifest, workdir / MANIFEST)
+    return records.read(Manifest, workdir / MANIFEST)
 
 
 def logits_of(manifest: Manifest, *, native: bool) -> Callable:

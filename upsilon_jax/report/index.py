@@ -12,7 +12,8 @@ from upsilon_jax.report import markup
 from upsilon_jax.report.markup import Child, Markup, scrolling, tag
 from upsilon_jax.report.words import count, data_name, method_title, percent
 from upsilon_jax.workdir.files import REPORT, RESULT
-from upsilon_jax.workdir.schema import FINISHED, Result, read
+from upsilon_jax.workdir.records import read
+from upsilon_jax.workdir.schema import FINISHED, Result
 from upsilon_jax.workdir.whole import written_whole
 
 INDEX = "index.html"

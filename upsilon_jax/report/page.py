@@ -17,7 +17,7 @@ from upsilon_jax.report.pictures import Album, contact_sheet
 from upsilon_jax.report.run_files import BASELINE, RunFiles, find_baseline, read_run
 from upsilon_jax.report.settings import baseline_hint, settings
 from upsilon_jax.report.words import count, data_name, method_title
-from upsilon_jax.workdir import schema
+from upsilon_jax.workdir import records
 from upsilon_jax.workdir.files import REPORT
 from upsilon_jax.workdir.schema import DIVERGED, Result
 from upsilon_jax.workdir.whole import written_whole
@@ -54,7 +54,7 @@ def write_page(run: RunFiles) -> pathlib.Path:
     are made smaller, and then left out.
     """
     # As it will be read: JSON has no tuples.
-    result = schema.parse(Result, schema.plain(run.result), str(run.workdir))
+    result = records.parse(Result, records.plain(run.result), str(run.workdir))
     run = run._replace(result=result)
     baseline, budget = find_baseline(run), _FOR_PICTURES
     page = render(run, baseline, budget).encode("utf-8")

@@ -18,7 +18,8 @@ from upsilon_jax.errors import UserError
 from upsilon_jax.report.runs import Run, as_run, as_runs
 from upsilon_jax.workdir import findings
 from upsilon_jax.workdir.files import FINDINGS, MANIFEST, RESULT
-from upsilon_jax.workdir.schema import Manifest, Result, plain, read
+from upsilon_jax.workdir.records import plain, read
+from upsilon_jax.workdir.schema import Manifest, Result
 
 # cifar10-upsilon-m100-s0-0f3a21bc.json
 _SUMMARY = re.compile(r".+-s\d+-[0-9a-f]{8}\.json")

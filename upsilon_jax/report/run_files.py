@@ -11,7 +11,8 @@ from upsilon_jax.config import flatten
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir import files, findings
 from upsilon_jax.workdir.findings import Findings
-from upsilon_jax.workdir.schema import FINISHED, Manifest, Result, read
+from upsilon_jax.workdir.records import read
+from upsilon_jax.workdir.schema import FINISHED, Manifest, Result
 
 BASELINE = "baseline"  # the method that learns from labeled images only
 

@@ -28,7 +28,7 @@ from upsilon_jax.training.pretrained import find_pretrained, leave_pretrained
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
-from upsilon_jax.workdir import files, findings, schema
+from upsilon_jax.workdir import files, findings, records, schema
 from upsilon_jax.workdir.checkpoint import (
     Checkpoints,
     has_checkpoint,
@@ -100,7 +100,7 @@ def train_run(
                 raise
         if chief:
             _write(run, workdir, result, found)
-    return schema.parse(Result, schema.plain(result), str(workdir))
+    return records.parse(Result, records.plain(result), str(workdir))
 
 
 def _train(
@@ -268,7 +268,7 @@ def _write(
     Whatever of it a killed run did not write, the same command writes.
     """
     # Only now is it known for sure whether C++ code ran.
-    manifest = schema.read(Manifest, workdir / files.MANIFEST)
+    manifest = records.read(Manifest, workdir / files.MANIFEST)
     manifest = manifest._replace(native=result.native)
     files.write_json(workdir / files.MANIFEST, manifest)
     if found:

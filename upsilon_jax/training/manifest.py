@@ -11,7 +11,8 @@ from upsilon_jax.data.splits import digest
 from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.training.setup import Run
 from upsilon_jax.workdir.files import MANIFEST, PHOTOS, versions
-from upsilon_jax.workdir.schema import FORMAT, Manifest, read, read_json
+from upsilon_jax.workdir.records import read, read_json
+from upsilon_jax.workdir.schema import FORMAT, Manifest
 
 
 def make_manifest(run: Run) -> Manifest:

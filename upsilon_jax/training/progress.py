@@ -9,7 +9,8 @@ import jax
 
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.checkpoint import Checkpoint
-from upsilon_jax.workdir.schema import Entry, parse_history, plain
+from upsilon_jax.workdir.records import parse_history, plain
+from upsilon_jax.workdir.schema import Entry
 
 
 @dataclasses.dataclass

@@ -19,7 +19,8 @@ from upsilon_jax.config import of_seed, validate
 from upsilon_jax.runtime import interrupts, sharding
 from upsilon_jax.training.loop import train_run
 from upsilon_jax.training.setup import Shared
-from upsilon_jax.workdir.schema import Result, plain
+from upsilon_jax.workdir.records import plain
+from upsilon_jax.workdir.schema import Result
 from upsilon_jax.workdir.summary import of_seeds
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from upsilon_jax.config import differences
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.workdir.schema import Result, plain, read, read_json
+from upsilon_jax.workdir.records import plain, read, read_json
+from upsilon_jax.workdir.schema import Result
 from upsilon_jax.workdir.whole import written_whole
 
 CONFIG, MANIFEST, RESULT = "config.json", "manifest.json", "result.json"

@@ -13,7 +13,8 @@ import tqdm
 
 from upsilon_jax.types import PseudoLabels
 from upsilon_jax.workdir.pace import Pace, Took
-from upsilon_jax.workdir.schema import Entry, plain
+from upsilon_jax.workdir.records import plain
+from upsilon_jax.workdir.schema import Entry
 
 _SECONDS_BETWEEN_LINES = 10  # where there is no terminal
 # tqdm's own rate and time left would count compilation, and know one kind of step.

@@ -1,30 +1,18 @@
 """What `result.json` and `manifest.json` hold: every field with its type and meaning.
 
-No other file spells the names of these fields. `read` and `parse` refuse what is not
-such a record; `plain` is the inverse of `parse`. `docs/result.md` is made from here:
+No other file spells the names of these fields; `records.py` reads and writes them.
+`docs/result.md` is made from here:
 
     python -m upsilon_jax.workdir > docs/result.md
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-import math
-import pathlib
-import types
-import zlib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
-from typing import get_type_hints as _hints
-
-from upsilon_jax.errors import WorkdirError
+from typing import Annotated, Any, NamedTuple
 
 FORMAT = 2  # of both files; a file of another one is refused
 
 FINISHED, DIVERGED = "finished", "diverged"
-
-Record = TypeVar("Record", bound=tuple)
 
 
 class Imbalance(NamedTuple):
@@ -178,130 +166,4 @@ class Manifest(NamedTuple):
 
 
 # Records that are not nested: their fields stand next to those of their holder.
-_GROUPS = {Entry: {"labels": Labels, "imbalance": Imbalance}}
-
-
-def read(kind: type[Record], path: pathlib.Path) -> Record:
-    """The record in a JSON file; a WorkdirError says in one line why it is none."""
-    return parse(kind, read_json(path), str(path))
-
-
-def read_json(path: pathlib.Path) -> Any:
-    """What is in a JSON file; a WorkdirError says in one line why it cannot be read.
-
-    A name that ends in .gz is uncompressed.
-    """
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if path.suffix == ".gz" else data
-        return json.loads(data)
-    except FileNotFoundError:
-        raise WorkdirError(f"{path}: there is no such file") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise WorkdirError(f"{path}: cannot be read ({error})") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise WorkdirError(f"{path}: is no valid JSON ({error})") from error
-
-
-def parse(kind: type[Record], value: Any, origin: str) -> Record:
-    """The record in a value that was read from JSON.
-
-    Args:
-      kind: `Result` or `Manifest`.
-      value: what `json.loads` gave.
-      origin: the file, for the message.
-
-    Raises:
-      WorkdirError: it is something else; one line says in which field.
-    """
-    name = kind.__name__.lower()
-    found = value.get("format") if isinstance(value, Mapping) else None
-    if found != FORMAT:
-        raise WorkdirError(
-            f"{origin}: is no {name} of format {FORMAT}"
-            + ("" if found is None else f" but of {found!r}")
-            + "; it was written by another version, or is something else"
-        )
-    try:
-        return _record(kind, value)
-    except _Misfit as misfit:
-        raise WorkdirError(f"{origin}: is no {name}: {misfit}") from None
-
-
-def parse_history(value: Any, origin: str) -> list[Entry]:
-    """The entries in what a checkpoint keeps of a history; refuses as `parse` does."""
-    try:
-        return _typed(list[Entry], value, "history")
-    except _Misfit as misfit:
-        raise WorkdirError(f"{origin}: has no history: {misfit}") from None
-
-
-def plain(value: Any) -> Any:
-    """Records, and all that may be in them, as JSON would give it back."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return _flat(value)
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _flat(record: Any) -> dict[str, Any]:
-    """The fields of a record; of an entry those of its groups, without None."""
-    fields = {key: plain(value) for key, value in record._asdict().items()}
-    if type(record) not in _GROUPS:
-        return fields
-    for group in ("metrics", *_GROUPS[type(record)]):
-        fields |= fields.pop(group) or {}
-    return {key: value for key, value in fields.items() if value is not None}
-
-
-class _Misfit(Exception):
-    """A value that is not of the type its field has."""
-
-
-def _record(kind: type[Record], value: Any) -> Record:
-    if not isinstance(value, Mapping):
-        raise _Misfit(f"{kind.__name__} must be an object")
-    value = _grouped(kind, value)
-    hints = _hints(kind)
-    unknown = sorted(set(value) - set(hints))
-    missing = [k for k in hints if k not in value and k not in kind._field_defaults]
-    if unknown or missing:
-        what = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is unknown"
-        raise _Misfit(f"{kind.__name__}: {what}")
-    return kind(**{k: _typed(hints[k], v, k) for k, v in value.items()})
-
-
-def _grouped(kind: type, value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Undoes `_flat`: what is no field of an entry or its groups is a metric."""
-    if kind not in _GROUPS:
-        return value
-    rest, own = dict(value), {}
-    for group, record in _GROUPS[kind].items():
-        fields = {k: rest.pop(k) for k in record._fields if k in rest}
-        own |= {group: fields} if fields else {}
-    own |= {k: rest.pop(k) for k in kind._fields if k in rest}
-    return {**own, "metrics": rest}
-
-
-def _typed(hint: Any, value: Any, field: str) -> Any:
-    """`value` as the type of a field, nested records parsed."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        options = [option for option in args if option is not type(None)]
-        return None if value is None else _typed(options[0], value, field)
-    if isinstance(hint, type) and hasattr(hint, "_fields"):
-        return _record(hint, value)
-    if origin is list and isinstance(value, Sequence) and not isinstance(value, str):
-        return [_typed(args[0], item, field) for item in value]
-    if origin is dict and isinstance(value, Mapping):
-        return {key: _typed(args[1], item, field) for key, item in value.items()}
-    if hint is Any or (hint is float and type(value) in (int, float)):
-        return value
-    if type(value) is hint:
-        return value
-    raise _Misfit(f"{field!r} must be {getattr(hint, '__name__', hint)}, got {value!r}")
+GROUPS = {Entry: {"labels": Labels, "imbalance": Imbalance}}

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from upsilon_jax.workdir.files import CURVES, LABEL_NEXT, REPORT, RESULT, UNLABELED
-from upsilon_jax.workdir.schema import DIVERGED, FINISHED, Result, Seeds, parse
+from upsilon_jax.workdir.records import parse
+from upsilon_jax.workdir.schema import DIVERGED, FINISHED, Result, Seeds
 
 
 def summary(result: Mapping[str, Any], workdir: pathlib.Path) -> str:
