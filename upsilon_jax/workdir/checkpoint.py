@@ -31,7 +31,6 @@ _FOLDER = "checkpoints"
 _starting = threading.Lock()
 
 
-_FOLDER = "checkpoints"
 _NO_MATCH = "its arrays do not match their checksum"
 
 

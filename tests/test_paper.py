@@ -1,0 +1,141 @@
+"""The paper's experiments as commands."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from upsilon_jax import commandline
+from upsilon_jax.errors import ConfigError
+from upsilon_jax.paper import __main__ as command
+from upsilon_jax.paper import cost
+from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment, Runs
+from upsilon_jax.paper.runs import SCALES, configs_of, total_steps
+from upsilon_jax.report.figures import FIGURES
+from upsilon_jax.report.tables import TABLES
+
+ROOT = pathlib.Path(__file__).parent.parent
+NAMES = [f"E{number}" for number in range(1, 17)]
+
+
+def test_there_are_sixteen_with_something_to_show():
+    assert list(EXPERIMENTS) == NAMES
+    for experiment in EXPERIMENTS.values():
+        assert experiment.table in (None, *TABLES)
+        assert set(experiment.figures) <= set(FIGURES)
+        assert experiment.table or experiment.figures
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", NAMES)
+def test_all_configs_are_valid_and_no_two_runs_share_a_folder(name, scale):
+    experiment = EXPERIMENTS[name]
+    configs = configs_of(experiment, scale, {"data.data_dir": "somewhere"})
+    texts = {
+        json.dumps(config.to_dict(), sort_keys=True) for config in configs.values()
+    }
+    assert len(texts) == len(configs)
+    assert {config.data.data_dir for config in configs.values()} <= {"somewhere"}
+    if scale == "paper":
+        assert configs
+
+
+def test_a_run_is_called_the_same_in_all_experiments():
+    found = {}
+    for experiment in EXPERIMENTS.values():
+        for name, config in configs_of(experiment, "desk", {}).items():
+            assert found.setdefault(name, config) == config
+
+
+def test_the_ablation_has_the_papers_size():
+    configs = configs_of(EXPERIMENTS["E8"], "paper", {})
+    assert len(configs) == 6 * 5 * 5  # methods, ratios, seeds
+    assert {total_steps(config) for config in configs.values()} == {62_800}
+
+
+def test_the_cost_of_a_network_is_that_of_its_multiplications():
+    """A WRN-10-1 at 8×8, by hand: two operations for every weight and position."""
+    stem = 8 * 8 * 9 * 3 * 16
+    first = 8 * 8 * 9 * 16 * 16 * 2
+    second = 4 * 4 * (9 * 16 * 32 + 9 * 32 * 32 + 16 * 32)
+    third = 2 * 2 * (9 * 32 * 64 + 9 * 64 * 64 + 32 * 64)
+    by_hand = 2 * (stem + first + second + third + 64 * 10)
+    # Beside them there are BatchNorm and ReLU, and borders that multiply nothing.
+    assert cost.forward_flops(10, 1, 8) == pytest.approx(by_hand, rel=0.35)
+
+
+def test_images_count_twice_once_unlabeled_ones_take_part():
+    baseline, upsilon = (
+        configs_of(
+            Experiment("", (), (Runs("digits", (method,), (0.5,), (0,)),)), "desk", {}
+        ).popitem()[1]
+        for method in ("baseline", "upsilon")
+    )
+    steps = total_steps(upsilon)
+    assert cost.images_in_training(baseline) == 32 * steps
+    assert cost.images_in_training(upsilon) == 32 * steps * (60 + 40) // 60
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ([], "EXPERIMENT is missing"),
+        (["E17"], "E17: no such experiment"),
+        (["E8", "--scale=desk "], "no such scale"),
+        (["E8", "--jobs=no"], "--jobs=no"),
+    ],
+)
+def test_a_mistake_is_one_line(argv, told, tmp_path):
+    with pytest.raises(ConfigError, match=told):
+        options = commandline.parse(command.COMMAND, [*argv, f"--workdir={tmp_path}"])
+        command.main(options)
+
+
+def test_an_experiment_without_runs_prints_what_was_published(tmp_path, capsys):
+    told = ["e7", f"--workdir={tmp_path}"]  # it has no runs at desk scale
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0
+    table = capsys.readouterr().out
+    assert "62.10" in table and table.strip() in (tmp_path / "E7/table.md").read_text()
+
+
+def test_the_list_has_a_line_for_each(monkeypatch, capsys):
+    monkeypatch.setattr(command, "hours", lambda configs, scale: 1.5)
+    command.main(commandline.parse(command.COMMAND, ["--list"]))
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == NAMES
+    assert all(" 1.5 h " in line for line in lines)
+
+
+@pytest.mark.slow
+def test_an_experiment_from_start_to_table_and_figure(tmp_path, monkeypatch, capsys):
+    small = {
+        "train.epochs": 3,
+        "train.pretrain_epochs": 1,
+        "data.num_unlabeled": 96,
+        "data.augmentation": "none",
+        "model.width": 1,
+    }
+    runs = Runs("digits", ("baseline", "pl", "upsilon"), (0.5, 1.0), (0,), small)
+    tiny = Experiment("", (), (runs,), table="ablation", figures=("ratio",))
+    monkeypatch.setitem(command.EXPERIMENTS, "E8", tiny)
+    told = ["E8", f"--workdir={tmp_path}", "--jobs=2"]
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0
+    assert len(list(tmp_path.glob("digits-*/result.json"))) == 6
+    assert {path.name for path in (tmp_path / "E8").iterdir()} == {
+        "table.md",
+        "ratio.png",
+        "ratio.svg",
+    }
+    table = capsys.readouterr().out
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0  # all are there
+    assert capsys.readouterr().out == table
+
+
+@pytest.mark.slow
+def test_the_list_as_a_person_sees_it():
+    asked = [sys.executable, "-m", "upsilon_jax.paper", "--list", "--scale=paper"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert all(f"\n{name} " in done.stdout for name in NAMES)
