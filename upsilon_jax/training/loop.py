@@ -18,7 +18,7 @@ from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.training.epoch import train_epoch
-from upsilon_jax.training.manifest import make_manifest
+from upsilon_jax.training.manifest import foreign_below, make_manifest
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, final_measures, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
@@ -73,9 +73,12 @@ def train_run(
                 _stop(progress, observer, save)
                 raise
         if chief:
-            # Only now is it known for sure whether C++ code ran.
+            # Only now is it known for sure whether C++ code ran, and what is foreign.
             manifest = schema.read(Manifest, workdir / files.MANIFEST)
-            manifest = manifest._replace(native=result.native)
+            manifest = manifest._replace(
+                native=result.native,
+                foreign_below=foreign_below(run, progress.state, result.foreign),
+            )
             files.write_json(workdir / files.MANIFEST, manifest)
             save_curves(result, workdir / files.CURVES)
             files.write_json(workdir / files.RESULT, result)
@@ -93,7 +96,7 @@ def _train(
     """
     schedule = run.schedule
     if progress.step == 0 and schedule.refresh_due(0):
-        progress.state, _ = refresh(run, progress.state, 0)
+        progress.state, *_ = refresh(run, progress.state, 0)
     clock = time.monotonic()
     while progress.epoch < schedule.epochs:
         start = time.monotonic()
@@ -127,9 +130,9 @@ def _finish_epoch(
     """
     schedule, state, epoch = run.schedule, progress.state, progress.epoch + 1
     trained = time.monotonic()
-    imbalance, scores = None, (None, None)
+    imbalance, foreign, scores = None, None, (None, None)
     if schedule.refresh_due(epoch):
-        state, imbalance = refresh(run, state, epoch)
+        state, imbalance, foreign = refresh(run, state, epoch)
     refreshed = time.monotonic()
     if schedule.evaluate_due(epoch):
         scores = [accuracy(run, w) for w in (state.ema, (state.params, state.stats))]
@@ -147,6 +150,7 @@ def _finish_epoch(
         accuracy_live=scores[1],
         labels=labels,
         imbalance=imbalance,
+        foreign_share=foreign and foreign.share,
         train_seconds=trained - start,
         refresh_seconds=refreshed - trained,
         evaluate_seconds=evaluated - refreshed,
@@ -169,7 +173,7 @@ def _opened(
         state, lines = initial_state(run), list(run.notes)
         if chief:
             files.write_json(workdir / files.CONFIG, run.config.to_dict())
-            files.write_json(workdir / files.MANIFEST, make_manifest(run))
+            files.write_json(workdir / files.MANIFEST, make_manifest(run, state))
             lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
         progress = resume(checkpoint) if checkpoint else Progress(state)
@@ -184,7 +188,7 @@ def _result(run: Run, progress: Progress) -> Result:
     """The contents of `result.json`."""
     state, diverged = progress.state, progress.diverged_step is not None
     last = progress.history[-run.config.train.report_epochs :]
-    not_measured = {"confusion": None, "auroc": None, "imbalance": None}
+    not_measured = dict.fromkeys(("confusion", "auroc", "imbalance", "foreign"))
     return Result(
         format=schema.FORMAT,
         status=schema.DIVERGED if diverged else schema.FINISHED,

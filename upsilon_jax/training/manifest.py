@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from upsilon_jax import native
 from upsilon_jax.data.digest import data_digest
 from upsilon_jax.data.splits import digest
 from upsilon_jax.training.setup import Run
+from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.files import versions
-from upsilon_jax.workdir.schema import FORMAT, Manifest
+from upsilon_jax.workdir.schema import FORMAT, Foreign, Manifest
 
 
-def make_manifest(run: Run) -> Manifest:
+def make_manifest(run: Run, state: TrainState) -> Manifest:
     """The manifest of a run, as far as it is known when the run starts."""
     source, num_classes = run.source, run.splits.num_classes
     classes, heads = run.splits.classes, run.method.heads
@@ -27,7 +30,7 @@ def make_manifest(run: Run) -> Manifest:
         method=run.config.method.to_dict(),
         num_classes=num_classes,
         num_clusters=heads["logits"].size - num_classes,
-        foreign_below=_foreign_below(run),
+        foreign_below=foreign_below(run, state),
         native=native.in_use(),
         versions=versions(),
         split_digest=digest(run.splits),
@@ -35,9 +38,11 @@ def make_manifest(run: Run) -> Manifest:
     )
 
 
-def _foreign_below(run: Run) -> float | None:
-    """γ, where SEC uses it and it is a bound on the ID confidence."""
-    method = run.config.method
-    fields = method.get("upsilon", method)
-    used = fields.get("num_clusters") and fields.get("score") == "confidence"
-    return fields.get("ood_threshold") if used else None
+def foreign_below(
+    run: Run, state: TrainState, foreign: Foreign | None = None
+) -> float | None:
+    """γ in force, else where the estimate puts it; None where neither is known."""
+    bound = run.method.foreign_below(state.method)
+    if bound is not None and np.isfinite(bound):
+        return float(bound)
+    return foreign and foreign.threshold

@@ -37,6 +37,15 @@ class Imbalance(NamedTuple):
     ratio_ood: Annotated[float | None, "the same for OOD images"] = None
 
 
+class Foreign(NamedTuple):
+    """About how many images of D_u are of none of the classes (an estimate)."""
+
+    share: Annotated[float, "estimated share, 0 to 1"]
+    low: Annotated[float, "the true share is probably not below this"]
+    high: Annotated[float, "nor above this"]
+    threshold: Annotated[float, "ID confidence below which that share of D_u lies"]
+
+
 class Labels(NamedTuple):
     """The pseudo-labels P at the end of an epoch."""
 
@@ -65,6 +74,9 @@ class Entry(NamedTuple):
     accuracy_live: Annotated[float | None, "of the live model on them"] = None
     labels: Annotated[Labels | None, "of methods that have P"] = None
     imbalance: Annotated[Imbalance | None, "where D_u was predicted"] = None
+    foreign_share: Annotated[
+        float | None, "estimated share of foreign images in D_u, where it was predicted"
+    ] = None
     train_seconds: Annotated[float, "in the train steps"] = 0.0
     refresh_seconds: Annotated[float, "in the refresh"] = 0.0
     evaluate_seconds: Annotated[float, "in the evaluation"] = 0.0
@@ -102,6 +114,9 @@ class Result(NamedTuple):
     native: Annotated[bool, "whether C++ code ran; it rounds otherwise than XLA"]
     versions: Annotated[dict[str, str], "of what decides the numbers"]
     history: Annotated[list[Entry], "an entry for every epoch"]
+    foreign: Annotated[
+        Foreign | None, "how much of D_u the last EMA model takes for foreign"
+    ] = None
 
 
 class Seeds(NamedTuple):
