@@ -54,6 +54,7 @@ def test_the_thresholds_cut_off_as_many_rows_as_estimated():
     below = lambda c: np.mean(1 / (1 + np.exp(-scores)) < c)
     assert below(found.threshold) == pytest.approx(found.share, abs=0.01)
     assert below(found.sure) == pytest.approx(found.low, abs=0.01)
+    assert below(found.most) == pytest.approx(found.high, abs=0.01)
     assert foreign_share(*mixture(0)).sure == 0  # nothing is foreign for sure
 
 
@@ -76,7 +77,7 @@ def test_scores_may_be_anything():
     for odd in (np.full(40, 3, "f"), np.array([-np.inf, np.inf], "f"), scores[:1]):
         found = foreign_share(odd, labeled)
         assert 0 <= found.low <= found.share <= found.high <= 1
-        assert 0 <= found.sure <= found.threshold <= 1
+        assert 0 <= found.sure <= found.threshold <= found.most <= 1
     for equal in (-20, 0, 20):
         found = foreign_share(np.full(9, equal, "f"), np.full(9, equal, "f"))
         assert 0 <= found.low <= found.share <= found.high <= 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from upsilon_jax.methods import METHODS, resolve
-from upsilon_jax.methods.selection import estimate_foreign
+from upsilon_jax.methods.selection import estimate_foreign, usual_threshold
 from upsilon_jax.types import Predictions, TrainState
 
 C, K, N = 3, 2, 240
@@ -41,9 +41,10 @@ def test_gamma_follows_the_data():
         outputs = predictions(share)
         state = refreshed(method, outputs)
         found = estimate_foreign(outputs, C, jnp.ones(N, bool))
-        assert method.foreign_below(state) == min(found.sure, jnp.float32(0.95))
+        gamma = np.clip(usual_threshold(C), found.sure, found.most)
+        assert method.foreign_below(state) == pytest.approx(min(gamma, 0.95))
         explored.append(int((method.selection(state).label >= C).sum()))
-    assert explored[0] == 0 and 80 < explored[1] <= 120 and explored[2] > 200
+    assert explored[0] < 20 and 100 < explored[1] < 140 and explored[2] > 220
 
 
 def test_an_estimated_gamma_selects_what_the_same_number_does():
@@ -74,7 +75,7 @@ def test_is_traced_once():
         float(refresh(whole, predictions(s), jnp.ones(N, bool), None).ood_threshold)
         for s in (0, 0.5, 1)
     }
-    assert len(traces) == 1 and len(gammas) == 3
+    assert len(traces) == 1 and len(gammas) > 1
 
 
 def test_a_composed_method_is_tuned_too():

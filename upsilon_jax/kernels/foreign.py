@@ -43,7 +43,8 @@ class ForeignShare(NamedTuple):
     low: jax.Array  # []
     high: jax.Array  # []
     threshold: jax.Array  # [] a share π of rows has c(x) below this
-    sure: jax.Array  # [] the same of `low`: rows that are foreign almost surely
+    sure: jax.Array  # [] the same of `low`: what is below is foreign almost surely
+    most: jax.Array  # [] the same of `high`: what is above is not
 
 
 class _Known(NamedTuple):
@@ -116,7 +117,7 @@ def _estimate(log_odds, known, where, held_out):
     margin = _NORMAL * sampling + _CONSTANT + _UNDECIDED * undecided
     low, high = jnp.maximum(share - margin, 0), jnp.minimum(share + margin, 1)
     below = lambda part: jax.nn.sigmoid(_quantile(rows, part))
-    found = ForeignShare(share, low, high, below(share), below(low))
+    found = ForeignShare(share, low, high, below(share), below(low), below(high))
     nothing = (rows.sum() == 0) | (anchor.sum() == 0)
     return jax.tree.map(lambda x: jnp.where(nothing, jnp.nan, x), found)
 

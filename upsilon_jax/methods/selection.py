@@ -92,6 +92,27 @@ def estimate_foreign(
     )
 
 
+def usual_threshold(num_classes: int) -> float:
+    """γ a little above the confidence of a guess, 1/C.
+
+    It lies above that by 0.13, 0.16 and 0.14 in the paper (6, 50 and 100 classes).
+    """
+    return round(1 / max(num_classes, 2) + 0.14, 2)
+
+
+def estimated_threshold(
+    outputs: Predictions, num_classes: int, where: jax.Array
+) -> jax.Array:
+    """γ from the data, [] float32: the usual one, as far as the estimate allows it.
+
+    Images below γ learn clusters, and look foreign at the next estimate: a γ at the
+    estimated share would grow by itself. So it is the usual one, but at least all that
+    is surely foreign is below it, and never more than may be foreign.
+    """
+    found = estimate_foreign(outputs, num_classes, where)
+    return jnp.clip(usual_threshold(num_classes), found.sure, found.most)
+
+
 def none_selected(key, params, num_unlabeled: int, hidden=None) -> PseudoLabels:
     """The `init` of offline pseudo-labeling: P = ∅ until the first refresh."""
     return PseudoLabels(

@@ -18,7 +18,7 @@ from upsilon_jax.methods.pseudo_labels import pseudo_label_method
 from upsilon_jax.methods.selection import (
     AUTO,
     SelfTuned,
-    estimate_foreign,
+    estimated_threshold,
     labels_of,
     none_tuned,
     select,
@@ -56,8 +56,8 @@ def upsilon(
       num_classes: C.
       num_clusters: K, extra outputs; 0 turns SEC off.
       threshold: τ; the scale is that of `score`.
-      ood_threshold: γ, or "auto": so many of the least confident images as are foreign
-        almost surely (`kernels.foreign_share`, its lower end), anew at each refresh.
+      ood_threshold: γ, or "auto": anew at each refresh, by how many images seem to be
+        foreign (`estimated_threshold`).
       rebalance: False takes all confident pseudo-labels (vanilla PL, Eq. 2).
       score: "confidence" max_{y<C} f(y|x), or appendix D's "entropy" or "margin".
       epsilon: ε of Sinkhorn-Knopp; the paper gives none (SwAV's and UNO's value).
@@ -78,7 +78,7 @@ def upsilon(
     def refresh(state, outputs, where, key):
         gamma = 0.0 if ood_threshold == AUTO else ood_threshold
         if tuned:
-            gamma = estimate_foreign(outputs, num_classes, where).sure
+            gamma = estimated_threshold(outputs, num_classes, where)
             gamma = jnp.minimum(gamma, threshold)
         chosen = select(
             outputs.unlabeled["logits"],
