@@ -69,6 +69,17 @@ def test_fields_have_their_types():
     assert config.method.score == "margin"
 
 
+def test_a_threshold_may_be_a_number_or_auto():
+    given = lambda *argv: parse(*argv).config.method
+    assert given("--config.method.ood_threshold=auto").ood_threshold == "auto"
+    assert given("--config.method.ood_threshold=0.25").ood_threshold == 0.25
+    for wrong in ("often", "2", "true"):
+        with pytest.raises(ConfigError, match=r"must be 'auto' or in \[0, 1\]"):
+            given(f"--config.method.ood_threshold={wrong}")
+    with pytest.raises(ConfigError, match=r"must be in \[0, 1\]"):
+        given("--config=digits:upsilon_sd", "--config.method.ood_threshold=auto")
+
+
 def test_a_config_for_another_method_keeps_the_overrides_that_it_has():
     options = parse("--config.method.threshold=0.4", "--config.seed=3")
     assert options.config_for("pl").method.threshold == 0.4

@@ -77,10 +77,12 @@ class Aux(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Outputs of a whole pass over D_u and over the validation images."""
+    """Outputs of a whole pass over D_u, the validation and some labeled images."""
 
     unlabeled: Outputs  # heads of [N_pad, ...], rows past N are padding
     valid: Outputs  # heads of [num_valid, ...]
+    # Some labeled images, for a method with `refresh_reads_labeled`.
+    labeled: Outputs | None = None
 
 
 class Splits(NamedTuple):

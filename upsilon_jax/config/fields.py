@@ -21,6 +21,7 @@ from upsilon_jax.config.rules import (
     Rule,
     at_least,
     between,
+    number,
     one_of,
 )
 from upsilon_jax.data.source import OWN_FIELDS, SOURCES
@@ -179,7 +180,7 @@ WITHOUT_EFFECT = frozenset(
 METHOD_RULES: Mapping[str, Rule] = {
     # scores and thresholds; those that a `score` stands beside have its range
     "threshold": FRACTION,
-    "ood_threshold": FRACTION,
+    "ood_threshold": number(FRACTION, auto=True),
     "initial_threshold": FRACTION,
     "score": one_of(SCORES),
     # clusters
@@ -222,7 +223,8 @@ def rule_of(field: str, flat: Mapping[str, Any]) -> Rule | None:
     section, _, name = field.rpartition(".")
     score = flat.get(f"{section}.score")
     if name in _THRESHOLDS and score in RANGES:
-        return between(*RANGES[score])
+        estimated = name == "ood_threshold" and score == "confidence"
+        return number(between(*RANGES[score]), auto=estimated)
     return METHOD_RULES.get(name)
 
 

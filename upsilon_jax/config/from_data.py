@@ -115,7 +115,8 @@ def fill(config: ConfigDict, values: Mapping[str, Any]) -> ConfigDict:
 def choices(asked: ConfigDict, config: ConfigDict) -> tuple[str, ...]:
     """One line with what `complete` has chosen; no line if nothing was left open."""
     before = flatten(asked)
-    chosen = [f"{k}={v:g}" for k, v in flatten(config).items() if before[k] != v]
+    shown = lambda value: value if isinstance(value, str) else f"{value:g}"
+    chosen = [f"{k}={shown(v)}" for k, v in flatten(config).items() if before[k] != v]
     if not chosen:
         return ()
     return (

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, FieldReference
 from ml_collections.config_dict import placeholder
 
 from upsilon_jax.config.fields import default_config
@@ -139,4 +139,16 @@ def factory_fields(
             fields[name] = placeholder(kind)
     pinned = getattr(factory, "keywords", {})
     replaced = fields.keys() & (values or {}).keys() - pinned.keys()
-    return fields | {name: values[name] for name in replaced}
+    fields |= {name: values[name] for name in replaced}
+    parameters = inspect.signature(factory).parameters
+    for name in fields:
+        if "float | str" in str(parameters[name].annotation):
+            fields[name] = of_any_type(fields[name])  # a number, or "auto"
+    return fields
+
+
+def of_any_type(value: Any) -> FieldReference:
+    """A field whose value may change its type; its rule says which may be."""
+    if isinstance(value, FieldReference):
+        value = value.get()
+    return FieldReference(value, field_type=object)

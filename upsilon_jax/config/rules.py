@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+from upsilon_jax.methods.selection import AUTO
+
 
 class Rule(NamedTuple):
     """What a field may be."""
@@ -33,6 +35,22 @@ def at_least(least: float) -> Rule:
 def between(low: float, high: float) -> Rule:
     """A number from `low` to `high`, both included."""
     return Rule(lambda value: low <= value <= high, lambda: f"in [{low:g}, {high:g}]")
+
+
+def number(rule: Rule, *, auto: bool) -> Rule:
+    """A number that follows the rule, or with `auto` also that word.
+
+    For fields that may be either: ml_collections lets them have any type.
+    """
+
+    def holds(value: Any) -> bool:
+        if isinstance(value, str):
+            return auto and value == AUTO
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and rule.holds(value)
+
+    word = f"{AUTO!r} or " if auto else ""
+    return Rule(holds, lambda: word + rule.allowed())
 
 
 POSITIVE = Rule(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from upsilon_jax.errors import ConfigError
+from upsilon_jax.methods.selection import usual_threshold
 
 _BATCH_SIZE = 128  # the paper's
 _TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
 _EPOCHS = (20, 400)  # fewest and most
 _PRETRAIN_SHARE = 8  # E_pt = 50 of 400 epochs
 _CLUSTERS = (2, 20)
-# γ lies above chance, 1/C, by 0.13, 0.16 and 0.14 in the paper (6, 50, 100 classes).
-_OOD_THRESHOLD_MARGIN = 0.14
 
 
 class Suggestions(NamedTuple):
@@ -54,7 +53,7 @@ def suggest(
         epochs=epochs,
         pretrain_epochs=min(max(epochs // _PRETRAIN_SHARE, 1), epochs - 1),
         num_clusters=_clip(round(2 * num_classes / 3), _CLUSTERS),
-        ood_threshold=round(1 / max(num_classes, 2) + _OOD_THRESHOLD_MARGIN, 2),
+        ood_threshold=usual_threshold(num_classes),
     )
 
 

@@ -17,6 +17,7 @@ from upsilon_jax.config.flat import flatten
 from upsilon_jax.config.presets import SUPERVISED, factories
 from upsilon_jax.config.schedule import steps_field
 from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.methods.selection import AUTO
 
 
 def validate(config: ConfigDict) -> None:
@@ -63,5 +64,7 @@ def _check_method_runs(flat: Mapping[str, Any]) -> None:
 
 def _check_at_most(flat: Mapping[str, Any], small: str, large: str) -> None:
     low, high = flat.get(small), flat.get(large)
-    if None not in (low, high) and low > high:
+    if {None, AUTO} & {low, high}:
+        return
+    if low > high:
         raise ConfigError(f"{small}={low!r}: must be at most {large}={high!r}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from upsilon_jax.kernels.confidence import id_confidence
 from upsilon_jax.kernels.imbalance import imbalance
-from upsilon_jax.types import PseudoLabels
-from upsilon_jax.workdir.schema import Imbalance, Labels
+from upsilon_jax.methods.selection import estimate_foreign
+from upsilon_jax.types import Predictions, PseudoLabels
+from upsilon_jax.workdir.schema import Foreign, Imbalance, Labels
 
 
 def accuracy(logits: np.ndarray, label: np.ndarray, num_classes: int) -> float:
@@ -163,6 +165,27 @@ def _contingency(cluster: np.ndarray, label: np.ndarray) -> np.ndarray:
     counts = np.zeros((len(clusters), len(classes)), np.int64)
     np.add.at(counts, (row, column), 1)
     return counts
+
+
+def measure_foreign(
+    outputs: Predictions, num_classes: int, where: jax.Array
+) -> Foreign | None:
+    """About how many images of D_u are foreign; None if nothing can be said.
+
+    Args:
+      outputs: of D_u, and of labeled or validation images; rows may be sharded.
+      num_classes: C.
+      where: [N_pad] bool, the rows that are no padding.
+    """
+    found = jax.device_get(_estimate_foreign(outputs, num_classes, where))
+    if not np.isfinite(found.share):
+        return None
+    return Foreign(
+        *(float(x) for x in (found.share, found.low, found.high, found.threshold))
+    )
+
+
+_estimate_foreign = jax.jit(estimate_foreign, static_argnums=1)
 
 
 def measure_imbalance(

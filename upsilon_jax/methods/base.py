@@ -15,9 +15,12 @@ every method. Six words are all a reader needs:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from upsilon_jax.types import Head, MethodState, PseudoLabels
+
+if TYPE_CHECKING:
+    import jax
 
 
 def no_state(key, params, num_unlabeled, hidden=None) -> MethodState:
@@ -32,6 +35,11 @@ def keep(forward, state, batch, key) -> MethodState:
 
 def no_selection(state: MethodState) -> PseudoLabels | None:
     """The `selection` of a method without pseudo-labels."""
+    return None
+
+
+def no_bound(state: MethodState) -> jax.Array | float | None:
+    """The `foreign_below` of a method that does not tell foreign images."""
     return None
 
 
@@ -51,6 +59,7 @@ class Method(NamedTuple):
       adapt: (forward, state, batch, key) -> MethodState.
       refresh: (state, outputs: Predictions, where [N_pad], key) -> MethodState; None
         if the method needs no predictions between steps.
+      refresh_reads_labeled: whether `outputs.labeled` must be there.
       refresh_with: weights that predict D_u, "live" or "ema".
       refresh_epochs: epochs between refreshes; None takes `train.refresh_epochs`.
       views: augmentations of an unlabeled image, () if it uses none.
@@ -60,6 +69,7 @@ class Method(NamedTuple):
       trains_on_selection: whether images outside P carry no loss. An epoch with P = ∅
         is then supervised, and unlabeled batches may be drawn from P alone
         (`data.pseudo_batches`). Else every epoch passes over all of D_u.
+      foreign_below: MethodState -> γ in force, a bound on the ID confidence, or None.
     """
 
     loss: Callable
@@ -67,6 +77,7 @@ class Method(NamedTuple):
     init: Callable = no_state
     adapt: Callable = keep
     refresh: Callable | None = None
+    refresh_reads_labeled: bool = False
     refresh_with: str = "live"
     refresh_epochs: int | None = None
     views: tuple[str, ...] = ("weak",)
@@ -74,3 +85,4 @@ class Method(NamedTuple):
     reads_hidden_labels: bool = False
     selection: Callable[[MethodState], PseudoLabels | None] = no_selection
     trains_on_selection: bool = False
+    foreign_below: Callable[[MethodState], jax.Array | float | None] = no_bound

@@ -34,7 +34,7 @@ from upsilon_jax.methods.mean_teacher import mean_teacher
 from upsilon_jax.methods.mixmatch import mixmatch
 from upsilon_jax.methods.openmatch import openmatch
 from upsilon_jax.methods.pi_model import pi_model
-from upsilon_jax.methods.selection import in_cluster, rows_of
+from upsilon_jax.methods.selection import SelfTuned, in_cluster, rows_of
 from upsilon_jax.methods.uasd import uasd
 from upsilon_jax.methods.upsilon import upsilon, vanilla_pl
 from upsilon_jax.methods.vat import vat
@@ -45,7 +45,7 @@ class Composed(NamedTuple):
     """The state of a composed method."""
 
     base: MethodState
-    pseudo: PseudoLabels  # P over D_u
+    pseudo: PseudoLabels | SelfTuned  # P over D_u
 
 
 def compose(
@@ -54,7 +54,7 @@ def compose(
     *,
     num_clusters: int = 4,
     threshold: float = 0.95,
-    ood_threshold: float = 0.3,
+    ood_threshold: float | str = 0.3,
     rebalance: bool = True,
     score: str = "confidence",
     epsilon: float = 0.05,
@@ -136,7 +136,9 @@ def _put_around(inner: Method, around: Method, num_classes: int, cuts: bool) -> 
         init=init,
         adapt=adapt,
         refresh=refresh,
-        selection=lambda state: state.pseudo,
+        refresh_reads_labeled=around.refresh_reads_labeled,
+        selection=lambda state: around.selection(state.pseudo),
+        foreign_below=lambda state: around.foreign_below(state.pseudo),
         trains_on_selection=False,
     )
 

@@ -13,12 +13,26 @@ a weighted mean. One that keeps S out of its means calls `outside_clusters`, and
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from upsilon_jax import kernels
+from upsilon_jax.kernels.confidence import id_confidence
+from upsilon_jax.kernels.foreign import ForeignShare
 from upsilon_jax.kernels.losses import cross_entropy
-from upsilon_jax.types import PseudoLabels
+from upsilon_jax.types import Predictions, PseudoLabels
+
+AUTO = "auto"  # in place of a number: it is estimated
+
+
+class SelfTuned(NamedTuple):
+    """P, and the γ that it was made with."""
+
+    label: jax.Array
+    weight: jax.Array
+    ood_threshold: jax.Array  # [] float32, NaN before the first refresh
 
 
 def select(
@@ -28,7 +42,7 @@ def select(
     *,
     rebalance: bool,
     threshold: float,
-    ood_threshold: float,
+    ood_threshold: float | jax.Array,
     score: str,
     epsilon: float,
     num_iters: int,
@@ -60,6 +74,45 @@ def select(
     )
 
 
+def estimate_foreign(
+    outputs: Predictions, num_classes: int, where: jax.Array
+) -> ForeignShare:
+    """`kernels.foreign_share` of D_u, from predictions of a refresh.
+
+    Validation images say best what images of the classes look like; without any,
+    labeled ones must do.
+    """
+    log_odds = lambda part: id_confidence(part["logits"], num_classes).rank
+    held_out = len(outputs.valid.get("logits", ())) > 0
+    return kernels.foreign_share(
+        log_odds(outputs.unlabeled),
+        log_odds(outputs.valid if held_out else outputs.labeled),
+        where=where,
+        held_out=held_out,
+    )
+
+
+def usual_threshold(num_classes: int) -> float:
+    """γ a little above the confidence of a guess, 1/C.
+
+    It lies above that by 0.13, 0.16 and 0.14 in the paper (6, 50 and 100 classes).
+    """
+    return round(1 / max(num_classes, 2) + 0.14, 2)
+
+
+def estimated_threshold(
+    outputs: Predictions, num_classes: int, where: jax.Array
+) -> jax.Array:
+    """γ from the data, [] float32: the usual one, as far as the estimate allows it.
+
+    Images below γ learn clusters, and look foreign at the next estimate: a γ at the
+    estimated share would grow by itself. So it is the usual one, but at least all that
+    is surely foreign is below it, and never more than may be foreign.
+    """
+    found = estimate_foreign(outputs, num_classes, where)
+    return jnp.clip(usual_threshold(num_classes), found.sure, found.most)
+
+
 def none_selected(key, params, num_unlabeled: int, hidden=None) -> PseudoLabels:
     """The `init` of offline pseudo-labeling: P = ∅ until the first refresh."""
     return PseudoLabels(
@@ -68,7 +121,18 @@ def none_selected(key, params, num_unlabeled: int, hidden=None) -> PseudoLabels:
     )
 
 
-def rows_of(selection: PseudoLabels, index: jax.Array) -> PseudoLabels:
+def none_tuned(key, params, num_unlabeled: int, hidden=None) -> SelfTuned:
+    """The `init` where γ is estimated: P = ∅, and γ not yet known."""
+    nothing = none_selected(key, params, num_unlabeled)
+    return SelfTuned(*nothing, jnp.float32(jnp.nan))
+
+
+def labels_of(state: SelfTuned) -> PseudoLabels:
+    """The `selection` where γ is estimated."""
+    return PseudoLabels(state.label, state.weight)
+
+
+def rows_of(selection: PseudoLabels | SelfTuned, index: jax.Array) -> PseudoLabels:
     """Of P over D_u [N] the rows of a batch [M]."""
     return PseudoLabels(selection.label[index], selection.weight[index])
 

@@ -10,10 +10,19 @@ upsilon                True           K          the full model
 
 from __future__ import annotations
 
+import jax.numpy as jnp
+
 from upsilon_jax import kernels
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.pseudo_labels import pseudo_label_method
-from upsilon_jax.methods.selection import select
+from upsilon_jax.methods.selection import (
+    AUTO,
+    SelfTuned,
+    estimated_threshold,
+    labels_of,
+    none_tuned,
+    select,
+)
 
 
 def upsilon(
@@ -21,7 +30,7 @@ def upsilon(
     *,
     num_clusters: int = 4,
     threshold: float = 0.95,
-    ood_threshold: float = 0.3,
+    ood_threshold: float | str = 0.3,
     rebalance: bool = True,
     score: str = "confidence",
     epsilon: float = 0.05,
@@ -47,7 +56,8 @@ def upsilon(
       num_classes: C.
       num_clusters: K, extra outputs; 0 turns SEC off.
       threshold: τ; the scale is that of `score`.
-      ood_threshold: γ.
+      ood_threshold: γ, or "auto": anew at each refresh, by how many images seem to be
+        foreign (`estimated_threshold`).
       rebalance: False takes all confident pseudo-labels (vanilla PL, Eq. 2).
       score: "confidence" max_{y<C} f(y|x), or appendix D's "entropy" or "margin".
       epsilon: ε of Sinkhorn-Knopp; the paper gives none (SwAV's and UNO's value).
@@ -60,22 +70,31 @@ def upsilon(
       pseudo_batches: see `pseudo_label_loss`.
       labeler: weights that make pseudo-labels, "live" (Algorithm 1) or "ema".
     """
+    if ood_threshold == AUTO and score != "confidence":
+        raise ValueError(f"ood_threshold={AUTO!r} needs score='confidence'")
+    # Without clusters there is nothing to tune: images below γ get no label.
+    tuned = ood_threshold == AUTO and num_clusters > 0
 
     def refresh(state, outputs, where, key):
-        return select(
+        gamma = 0.0 if ood_threshold == AUTO else ood_threshold
+        if tuned:
+            gamma = estimated_threshold(outputs, num_classes, where)
+            gamma = jnp.minimum(gamma, threshold)
+        chosen = select(
             outputs.unlabeled["logits"],
             num_classes,
             where,
             rebalance=rebalance,
             threshold=threshold,
-            ood_threshold=ood_threshold,
+            ood_threshold=gamma,
             score=score,
             epsilon=epsilon,
             num_iters=num_iters,
             solver=solver,
         )
+        return SelfTuned(*chosen, gamma) if tuned else chosen
 
-    return pseudo_label_method(
+    method = pseudo_label_method(
         num_classes,
         num_clusters,
         refresh=refresh,
@@ -86,6 +105,24 @@ def upsilon(
         normalize=normalize,
         pseudo_batches=pseudo_batches,
     )
+    if num_clusters and score == "confidence":
+        method = _self_tuned(method) if tuned else _told(method, ood_threshold)
+    return method
+
+
+def _self_tuned(method: Method) -> Method:
+    """With a state that holds the γ of the last refresh beside P."""
+    return method._replace(
+        init=none_tuned,
+        selection=labels_of,
+        refresh_reads_labeled=True,
+        foreign_below=lambda state: state.ood_threshold,
+    )
+
+
+def _told(method: Method, ood_threshold: float) -> Method:
+    """With a γ that is known beforehand."""
+    return method._replace(foreign_below=lambda state: ood_threshold)
 
 
 def vanilla_pl(

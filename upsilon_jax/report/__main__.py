@@ -7,6 +7,7 @@ import types
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, nearest
 from upsilon_jax.report.figures import FIGURES, draw_figure
+from upsilon_jax.report.foreign import foreign_table
 from upsilon_jax.report.index import write_index
 from upsilon_jax.report.layout import FORMATS, Table
 from upsilon_jax.report.measures import MEASURES
@@ -15,14 +16,20 @@ from upsilon_jax.report.results import read_runs, write_summaries
 from upsilon_jax.report.runs import Run
 from upsilon_jax.report.tables import TABLES, paper_table
 
-CHOICES = {"table": TABLES, "figure": FIGURES, "format": FORMATS, "metric": MEASURES}
+FOREIGN = "foreign"  # no table of the paper: true and estimated share
+CHOICES = {
+    "table": (*TABLES, FOREIGN),
+    "figure": FIGURES,
+    "format": FORMATS,
+    "metric": MEASURES,
+}
 _NAMES = {flag: ", ".join(choices) for flag, choices in CHOICES.items()}
 
 COMMAND = commandline.Command(
     name="python -m upsilon_jax.report",
     about=__doc__,
     flags={
-        "table": (None, f"of the paper: {_NAMES['table']} [one of all runs]"),
+        "table": (None, f"{_NAMES['table']} [one of all runs]"),
         "figure": (None, f"as PNG and SVG: {_NAMES['figure']}"),
         "format": ("markdown", f"of a table: {_NAMES['format']} [markdown]"),
         "metric": ("accuracy", f"{_NAMES['metric']} [accuracy]"),
@@ -50,7 +57,9 @@ def main(options: commandline.Options) -> None:
         path = pathlib.Path(told.output or folder / told.figure)
         for file in draw_figure(told.figure, runs, path, told.metric):
             print(file)
-    if told.table or not (told.figure or told.summaries):
+    if told.table == FOREIGN:
+        _put(foreign_table(runs), told.output)
+    elif told.table or not (told.figure or told.summaries):
         _put(FORMATS[told.format](_table(told, runs)), told.output)
     if not (told.table or told.figure or told.summaries):
         sys.stderr.write(f"all runs with their reports: {write_index(folder)}\n")

@@ -56,7 +56,7 @@ def _row(folder: pathlib.Path, workdir: pathlib.Path, result: Result) -> Row:
     config = result.config
     mismatch = config["data"]["mismatch"]
     done = result.status == FINISHED
-    foreign = getattr(result, "foreign", None)
+    foreign = result.foreign
     return {
         "run": Cell(_link(folder, workdir)),
         "data": Cell(data_name(config["data"])),

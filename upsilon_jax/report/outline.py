@@ -159,7 +159,7 @@ def _auroc_card(run: RunFiles) -> Card | None:
 
 def _foreign_card(run: RunFiles) -> Card | None:
     """The estimated share of foreign images, and the true one where it is known."""
-    estimate = getattr(run.result, "foreign", None)
+    estimate = run.result.foreign
     if estimate is None or estimate.share is None:
         return None
     meaning = "Estimated share of the unlabeled images that show none of the classes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,25 +12,33 @@ from upsilon_jax.inference import metrics
 from upsilon_jax.inference.predicted import columns
 from upsilon_jax.report.gallery import wanted_rows
 from upsilon_jax.runtime import sharding
-from upsilon_jax.training.refresh import predict
+from upsilon_jax.training.refresh import predict, predict_sets
 from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.findings import Findings, Seen
-from upsilon_jax.workdir.schema import Manifest
+from upsilon_jax.workdir.schema import Foreign, Manifest
 
 
-def find(run: Run, state: TrainState) -> Findings:
+class Found(NamedTuple):
+    """What the passes at the end of a run give."""
+
+    findings: Findings
+    foreign: Foreign | None  # about how much of D_u is foreign
+
+
+def find(run: Run, state: TrainState) -> Found:
     """One pass over D_u and one over the test images of all classes; no thumbnails.
 
     The processes predict together, so each of them has to call this.
     """
     unlabeled, test = run.splits.unlabeled, np.flatnonzero(run.test_classes >= 0)
-    outputs = predict(run, state.ema, "train", unlabeled)
+    sets, where = predict_sets(run, state.ema)
+    outputs = sets.unlabeled
     features = sharding.fetch(outputs["features"].astype(jnp.float16))
     test_outputs = predict(run, state.ema, "test", test)
     labels = run.method.selection(state.method)
     nothing = np.full(len(unlabeled), -1, np.int32)
-    return Findings(
+    found = Findings(
         unlabeled=_seen(run, "train", unlabeled, run.hidden, outputs["logits"]),
         test=_seen(run, "test", test, run.test_classes[test], test_outputs["logits"]),
         pseudo_label=nothing if labels is None else metrics.labels_of(labels),
@@ -38,6 +46,7 @@ def find(run: Run, state: TrainState) -> Findings:
         thumbnails=np.empty((0, *run.source.image_shape), np.uint8),
         thumbnail_of=np.empty(0, np.int64),
     )
+    return Found(found, metrics.measure_foreign(sets, run.splits.num_classes, where))
 
 
 def _seen(run: Run, split: str, index: np.ndarray, truth: np.ndarray, logits) -> Seen:
@@ -52,8 +61,9 @@ def _seen(run: Run, split: str, index: np.ndarray, truth: np.ndarray, logits) ->
     )
 
 
-def final_measures(run: Run, findings: Findings) -> dict[str, Any]:
+def final_measures(run: Run, found: Found) -> dict[str, Any]:
     """Fields of a result that are measured once, at the end."""
+    findings = found.findings
     num_classes = run.splits.num_classes
     logits, label = findings.test.logits, findings.test.truth
     confusion = metrics.confusion(logits, label, num_classes, len(run.splits.classes))
@@ -66,6 +76,7 @@ def final_measures(run: Run, findings: Findings) -> dict[str, Any]:
         "confusion": confusion.tolist(),
         "auroc": metrics.id_auroc(logits, label, num_classes),
         "imbalance": imbalance,
+        "foreign": found.foreign,
     }
 
 

@@ -5,37 +5,31 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import jax
 import ml_collections
-import numpy as np
 from jax.sharding import Mesh
 
-from upsilon_jax import native
 from upsilon_jax.config.from_data import left_open
 from upsilon_jax.data.digest import file_digests
-from upsilon_jax.data.splits import digest
 from upsilon_jax.inference.metrics import measure_labels
-from upsilon_jax.report.run_files import RunFiles
-from upsilon_jax.report.workdir_files import write_all
-from upsilon_jax.training.concerns import concerns
+from upsilon_jax.training.ending import concerns_of, make_result, write_end
 from upsilon_jax.training.epoch import train_epoch
 from upsilon_jax.training.estimate import announce
-from upsilon_jax.training.findings import final_measures, find, with_thumbnails
+from upsilon_jax.training.findings import Found, find
 from upsilon_jax.training.manifest import check_unchanged, make_manifest
 from upsilon_jax.training.pretrained import find_pretrained, leave_pretrained
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
-from upsilon_jax.workdir import files, findings, records, schema
+from upsilon_jax.types import TrainState
+from upsilon_jax.workdir import files, records
 from upsilon_jax.workdir.checkpoint import (
     Checkpoints,
     has_checkpoint,
     locked,
-    tree_digest,
 )
-from upsilon_jax.workdir.findings import Findings
 from upsilon_jax.workdir.observer import Observer
 from upsilon_jax.workdir.pace import Pace
 from upsilon_jax.workdir.schema import Entry, Manifest, Result
@@ -78,14 +72,15 @@ def train_run(
         if found := find(config):  # the data may be gone
             return found
         run = prepare(config, mesh=mesh, shared=shared)
-        manifest = make_manifest(run)
+        state = initial_state(run)
+        manifest = make_manifest(run, state)
         if has_checkpoint(workdir):
             check_unchanged(workdir, manifest, run.source)
         if found := find(run.config):  # what was left open is now chosen
             return found
         if chief:
             _write_start(run, manifest, workdir)
-        with _opened(run, workdir, chief, label, pretrained) as opened:
+        with _opened(run, state, workdir, chief, label, pretrained) as opened:
             progress, checkpoints, observer = opened
             save = lambda: checkpoints.save(
                 progress.number, progress.state, progress.record()
@@ -94,12 +89,12 @@ def train_run(
                 announce(run, progress, observer)
                 _train(run, progress, observer, save, pretrained)
                 found = _found(run, progress)
-                result = _result(run, progress, found)
+                result = make_result(run, progress, found)
             except KeyboardInterrupt:
                 _stop(progress, observer, save)
                 raise
         if chief:
-            _write(run, workdir, result, found)
+            write_end(run, workdir, progress.state, result, found)
     return records.parse(Result, records.plain(result), str(workdir))
 
 
@@ -118,7 +113,7 @@ def _train(
     """
     schedule = run.schedule
     if progress.step == 0 and schedule.refresh_due(0):
-        progress.state, _ = refresh(run, progress.state, 0)
+        progress.state, *_ = refresh(run, progress.state, 0)
     clock = time.monotonic()
     while progress.epoch < schedule.epochs:
         start = time.monotonic()
@@ -154,10 +149,10 @@ def _finish_epoch(
     """
     schedule, state, epoch = run.schedule, progress.state, progress.epoch + 1
     trained = time.monotonic()
-    imbalance, scores, previous = None, (None, None), None
+    imbalance, foreign, scores, previous = None, None, (None, None), None
     if schedule.refresh_due(epoch):
         previous = run.method.selection(state.method)
-        state, imbalance = refresh(run, state, epoch)
+        state, imbalance, foreign = refresh(run, state, epoch)
     refreshed = time.monotonic()
     if schedule.evaluate_due(epoch):
         scores = [accuracy(run, w) for w in (state.ema, (state.params, state.stats))]
@@ -178,6 +173,7 @@ def _finish_epoch(
         accuracy_live=scores[1],
         labels=labels,
         imbalance=imbalance,
+        foreign_share=foreign and foreign.share,
         train_seconds=trained - start,
         refresh_seconds=refreshed - trained,
         evaluate_seconds=evaluated - refreshed,
@@ -185,14 +181,9 @@ def _finish_epoch(
     )
     progress.finish_epoch(state, entry)
     observer.epoch(entry)
-    for when, line in _concerns(run, progress):
+    for when, line in concerns_of(run, progress):
         if when == epoch:
             observer.say(f"warning: {line}")
-
-
-def _concerns(run: Run, progress: Progress) -> list[tuple[int, str]]:
-    num_unlabeled = len(run.splits.unlabeled)
-    return concerns(progress.history, run.config, run.schedule, num_unlabeled)
 
 
 def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
@@ -206,6 +197,7 @@ def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
 @contextlib.contextmanager
 def _opened(
     run: Run,
+    state: TrainState,
     workdir: pathlib.Path,
     chief: bool,
     label: str,
@@ -214,7 +206,7 @@ def _opened(
     """The run at its newest usable checkpoint, or at step 0, and what it writes to."""
     keep = run.config.train.keep_checkpoints
     with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
-        state, lines = initial_state(run), list(run.notes)
+        lines = list(run.notes)
         if chief:
             lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
@@ -229,59 +221,6 @@ def _opened(
             yield progress, checkpoints, observer
 
 
-def _found(run: Run, progress: Progress) -> Findings | None:
+def _found(run: Run, progress: Progress) -> Found | None:
     """What the last weights say; nothing if they are not finite."""
     return find(run, progress.state) if progress.diverged_step is None else None
-
-
-def _result(run: Run, progress: Progress, found: Findings | None) -> Result:
-    """The contents of `result.json`."""
-    state = progress.state
-    last = progress.history[-run.config.train.report_epochs :]
-    not_measured = {"confusion": None, "auroc": None, "imbalance": None}
-    return Result(
-        format=schema.FORMAT,
-        status=schema.FINISHED if found else schema.DIVERGED,
-        seed=run.config.seed,
-        config=run.config.to_dict(),
-        classes=list(run.splits.classes),
-        accuracy=_mean([entry.accuracy for entry in last]),
-        accuracy_live=_mean([entry.accuracy_live for entry in last]),
-        **(final_measures(run, found) if found else not_measured),
-        diverged_step=progress.diverged_step,
-        resumed_from=progress.resumed_from,
-        split_digest=digest(run.splits),
-        params_digest=tree_digest((state.params, state.stats, state.ema, state.opt)),
-        native=native.in_use(),
-        versions=files.versions(),
-        history=progress.history,
-        accuracy_last=last[-1].accuracy if last else None,
-        warnings=[line for _, line in _concerns(run, progress)],
-    )
-
-
-def _write(
-    run: Run, workdir: pathlib.Path, result: Result, found: Findings | None
-) -> None:
-    """Writes what a run leaves at its end; `result.json` last, for it says it is all.
-
-    Whatever of it a killed run did not write, the same command writes.
-    """
-    # Only now is it known for sure whether C++ code ran.
-    manifest = records.read(Manifest, workdir / files.MANIFEST)
-    manifest = manifest._replace(native=result.native)
-    files.write_json(workdir / files.MANIFEST, manifest)
-    if found:
-        found = with_thumbnails(run, found, manifest)
-        findings.save(workdir / files.FINDINGS, found)
-    else:  # what is there is of an earlier config
-        for name in (files.FINDINGS, files.UNLABELED, files.LABEL_NEXT):
-            (workdir / name).unlink(missing_ok=True)
-    write_all(RunFiles(workdir, result, manifest, found))
-    files.write_json(workdir / files.RESULT, result)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Of those that were measured; None if none was, before an early divergence."""
-    measured = [value for value in values if value is not None]
-    return float(np.mean(measured)) if measured else None

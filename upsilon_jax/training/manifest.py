@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pathlib
 
+import numpy as np
+
 from upsilon_jax import native
 from upsilon_jax.data.digest import changed, changed_files, data_digest, file_digests
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest
 from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.training.setup import Run
+from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.files import MANIFEST, PHOTOS, versions
 from upsilon_jax.workdir.records import read, read_json
-from upsilon_jax.workdir.schema import FORMAT, Manifest
+from upsilon_jax.workdir.schema import FORMAT, Foreign, Manifest
 
 
-def make_manifest(run: Run) -> Manifest:
+def make_manifest(run: Run, state: TrainState) -> Manifest:
     """The manifest of a run, as far as it is known when the run starts."""
     source, num_classes = run.source, run.splits.num_classes
     classes, heads = run.splits.classes, run.method.heads
@@ -32,12 +35,22 @@ def make_manifest(run: Run) -> Manifest:
         method=run.config.method.to_dict(),
         num_classes=num_classes,
         num_clusters=run.num_outputs - num_classes,
-        foreign_below=_foreign_below(run),
+        foreign_below=foreign_below(run, state),
         native=native.in_use(),
         versions=versions(),
         split_digest=digest(run.splits),
         data_digest=data_digest(source),
     )
+
+
+def foreign_below(
+    run: Run, state: TrainState, foreign: Foreign | None = None
+) -> float | None:
+    """γ in force, else where the estimate puts it; None where neither is known."""
+    bound = run.method.foreign_below(state.method)
+    if bound is not None and np.isfinite(bound):
+        return float(bound)
+    return foreign and foreign.threshold
 
 
 def check_unchanged(workdir: pathlib.Path, manifest: Manifest, source: Source) -> None:
@@ -71,11 +84,3 @@ def check_unchanged(workdir: pathlib.Path, manifest: Manifest, source: Source) -
             "another seed, other fields data.* or another version); restore that to go "
             "on, or give another --workdir"
         )
-
-
-def _foreign_below(run: Run) -> float | None:
-    """γ, where SEC uses it and it is a bound on the ID confidence."""
-    method = run.config.method
-    fields = method.get("upsilon", method)
-    used = fields.get("num_clusters") and fields.get("score") == "confidence"
-    return fields.get("ood_threshold") if used else None

@@ -12,15 +12,17 @@ from upsilon_jax.inference.predict import predict_all
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training.setup import REFRESH_KEY, Run
 from upsilon_jax.types import Outputs, Predictions, TrainState
-from upsilon_jax.workdir.schema import Imbalance
+from upsilon_jax.workdir.schema import Foreign, Imbalance
 
 # Prediction keeps no activations, so it takes more rows at once than training.
 _PREDICT_BATCHES = 4
+# Labeled images that say how images of the classes score; they are in random order.
+_MOST_LABELED = 1000
 
 
 def refresh(
     run: Run, state: TrainState, epoch: int
-) -> tuple[TrainState, Imbalance | None]:
+) -> tuple[TrainState, Imbalance | None, Foreign | None]:
     """`method.refresh` on predictions of all of D_u (Algorithm 1, line 7).
 
     Args:
@@ -29,26 +31,19 @@ def refresh(
       epoch: epochs that are finished.
 
     Returns:
-      The state with the method's part renewed, and how uneven plain labels were, where
-      the truth is known.
+      The state with the method's part renewed; how uneven plain labels were, where the
+      truth is known; and how much of D_u seems to be foreign.
     """
     live = (state.params, state.stats)
     weights = state.ema if run.method.refresh_with == "ema" else live
-    unlabeled = predict(run, weights, "train", run.splits.unlabeled)
-    valid = {k: v[:0] for k, v in unlabeled.items()}
-    if len(run.splits.valid):
-        valid = predict(run, weights, "train", run.splits.valid)
-        valid = {k: v[: len(run.splits.valid)] for k, v in valid.items()}
-    num_unlabeled, padded = len(run.splits.unlabeled), len(unlabeled["logits"])
-    where = sharding.put_rows(np.arange(padded) < num_unlabeled, run.mesh)
+    outputs, where = predict_sets(run, weights)
+    foreign = metrics.measure_foreign(outputs, run.splits.num_classes, where)
+    if not run.method.refresh_reads_labeled:
+        outputs = outputs._replace(labeled=None)
     key = jax.random.fold_in(jax.random.fold_in(run.key, REFRESH_KEY), epoch)
-    outputs = Predictions(unlabeled, valid)
     method_state = run.programs.refresh(state, outputs, where, key)
     state = state._replace(method=method_state)
-    if not run.truth_is_known:
-        return state, None
-    logits = sharding.fetch(unlabeled["logits"])[:num_unlabeled]
-    return state, metrics.measure_imbalance(logits, run.hidden, run.splits.num_classes)
+    return state, _imbalance(run, outputs), foreign
 
 
 def accuracy(run: Run, weights: tuple) -> float:
@@ -68,8 +63,45 @@ def seconds_of_image(run: Run, state: TrainState) -> float:
     return (time.monotonic() - start) / len(chunk)
 
 
-def predict(run: Run, weights: tuple, split: str, indices: np.ndarray) -> Outputs:
-    """Outputs of (params, stats) for images of a split, in order, rows padded."""
-    size = min(run.config.train.batch_size * _PREDICT_BATCHES, len(indices))
+def predict_sets(run: Run, weights: tuple) -> tuple[Predictions, jax.Array]:
+    """Outputs for D_u, validation and some labeled images; and which rows of D_u count.
+
+    Rows of the first are padded, those of the others are not.
+    """
+    splits, labeled = run.splits, run.splits.labeled[:_MOST_LABELED]
+    unlabeled = predict(run, weights, "train", splits.unlabeled)
+    cut = lambda outputs, count: {k: v[:count] for k, v in outputs.items()}
+    valid = cut(unlabeled, 0)
+    if len(splits.valid):
+        valid = predict(run, weights, "train", splits.valid)
+        valid = cut(valid, len(splits.valid))
+    # In chunks of the same size as D_u: no further program is compiled.
+    known = predict(run, weights, "train", labeled, like=splits.unlabeled)
+    num_unlabeled, padded = len(splits.unlabeled), len(unlabeled["logits"])
+    where = sharding.put_rows(np.arange(padded) < num_unlabeled, run.mesh)
+    return Predictions(unlabeled, valid, cut(known, len(labeled))), where
+
+
+def _imbalance(run: Run, outputs: Predictions) -> Imbalance | None:
+    """Of plain labels, where the truth is known."""
+    if not run.truth_is_known:
+        return None
+    logits = sharding.fetch(outputs.unlabeled["logits"])[: len(run.hidden)]
+    return metrics.measure_imbalance(logits, run.hidden, run.splits.num_classes)
+
+
+def predict(
+    run: Run,
+    weights: tuple,
+    split: str,
+    indices: np.ndarray,
+    like: np.ndarray | None = None,
+) -> Outputs:
+    """Outputs of (params, stats) for images of a split, in order, rows padded.
+
+    `like` are other images whose chunks have the right size already.
+    """
+    most = len(indices if like is None else like)
+    size = min(run.config.train.batch_size * _PREDICT_BATCHES, most)
     chunks = run.feed.in_order(split, indices, sharding.padded(size, run.mesh))
     return predict_all(run.programs.predict, *weights, chunks, run.mesh)

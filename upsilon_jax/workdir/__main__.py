@@ -11,6 +11,7 @@ _RECORDS = (
     schema.Result,
     schema.Entry,
     schema.Labels,
+    schema.Foreign,
     schema.Imbalance,
     schema.Seeds,
     schema.Manifest,

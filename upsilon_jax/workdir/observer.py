@@ -75,11 +75,11 @@ class Observer:
 
     def epoch(self, entry: Entry) -> None:
         """An entry of the history."""
-        previous = self._entry
-        if previous and entry.accuracy is None:  # not measured: show the last one
-            self._entry = entry._replace(accuracy=previous.accuracy)
-        else:
-            self._entry = entry
+        previous, self._entry = self._entry, entry
+        for name in ("accuracy", "foreign_share") if previous else ():
+            if getattr(entry, name) is None:  # not measured: show the last one
+                last = {name: getattr(previous, name)}
+                self._entry = self._entry._replace(**last)
         self.pace.epoch(entry)
         self._show(entry.step, epoch=entry.epoch)
         if self._writer:
@@ -145,6 +145,7 @@ def status(loss: float | None, entry: Entry | None) -> str:
         ("accuracy {:.1%}", entry and entry.accuracy),
         ("N {:d}", labels and labels.per_class),
         ("M {:d}", labels and labels.num_explored),
+        ("foreign ≈ {:.0%}", entry and entry.foreign_share),
         ("OOD in P {:.0%}", labels and labels.ood_share),
     )
     return "  ".join(form.format(v) for form, v in values if v is not None)

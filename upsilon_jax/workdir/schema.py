@@ -27,6 +27,15 @@ class Imbalance(NamedTuple):
     ratio_ood: Annotated[float | None, "the same for OOD images"] = None
 
 
+class Foreign(NamedTuple):
+    """About how many images of D_u are of none of the classes (an estimate)."""
+
+    share: Annotated[float, "estimated share, 0 to 1"]
+    low: Annotated[float, "the true share is probably not below this"]
+    high: Annotated[float, "nor above this"]
+    threshold: Annotated[float, "ID confidence below which that share of D_u lies"]
+
+
 class Labels(NamedTuple):
     """The pseudo-labels P at the end of an epoch.
 
@@ -80,6 +89,9 @@ class Entry(NamedTuple):
     accuracy_live: Annotated[float | None, "of the live model on them"] = None
     labels: Annotated[Labels | None, "of methods that have P"] = None
     imbalance: Annotated[Imbalance | None, "where D_u was predicted"] = None
+    foreign_share: Annotated[
+        float | None, "estimated share of foreign images in D_u, where it was predicted"
+    ] = None
     train_seconds: Annotated[float, "in the train steps"] = 0.0
     refresh_seconds: Annotated[float, "in the refresh"] = 0.0
     evaluate_seconds: Annotated[float, "in the evaluation"] = 0.0
@@ -129,6 +141,9 @@ class Result(NamedTuple):
     unlabeled_confusion: Annotated[
         list[list[int]] | None,
         "of summaries: [classes, ID classes] counts of D_u, true by predicted class",
+    ] = None
+    foreign: Annotated[
+        Foreign | None, "how much of D_u the last EMA model takes for foreign"
     ] = None
 
 

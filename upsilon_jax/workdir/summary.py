@@ -43,6 +43,12 @@ def _text_of_run(result: Result, workdir: pathlib.Path) -> str:
             f"  OOD among the former {labels.ood_share:.1%}, "
             f"right on ID images {_percent(labels.pseudo_accuracy)}"
         )
+    if result.foreign is not None:
+        share, low, high, _ = result.foreign
+        lines.append(
+            f"  foreign images     about {share:.0%} of the unlabeled ones "
+            f"({low:.0%} to {high:.0%})"
+        )
     if result.status == FINISHED:
         lines.append(f"  unlabeled images   {workdir / UNLABELED}, {LABEL_NEXT}")
     lines += [

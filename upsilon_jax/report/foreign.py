@@ -1,0 +1,61 @@
+"""True against estimated share of foreign images, for runs whose truth is known."""
+
+from __future__ import annotations
+
+import collections
+import statistics
+from collections.abc import Iterable
+
+from upsilon_jax.errors import UserError
+from upsilon_jax.report.runs import Run
+
+
+def foreign_table(runs: Iterable[Run]) -> str:
+    """Markdown: a row for each data set, method, γ and true share.
+
+    The estimate is the mean over seeds with the least and the largest; "inside" counts
+    the seeds whose interval holds the truth. The error of a seed is |estimate - truth|.
+
+    Args:
+      runs: those without truth or estimate are passed over.
+    """
+    cells = collections.defaultdict(list)
+    for run in runs:
+        if run.result.foreign is not None and run.mismatch is not None:
+            cells[run.key].append(run)
+    if not cells:
+        raise UserError(
+            "no run has both a true and an estimated share of foreign images"
+        )
+    lines = [
+        "| data | method | γ | foreign | estimate | error | inside | accuracy |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    lines += sorted(map(_line, cells.values()))
+    errors = [_error(run) for runs in cells.values() for run in runs]
+    inside = sum(_is_inside(run) for runs in cells.values() for run in runs)
+    return "\n".join(lines) + (
+        f"\n\nMean absolute error {statistics.mean(errors):.3f}, largest "
+        f"{max(errors):.3f}; inside the interval {inside} of {len(errors)} runs."
+    )
+
+
+def _line(runs: list[Run]) -> str:
+    method = runs[0].result.config["method"]
+    gamma = method.get("upsilon", method).get("ood_threshold", "—")
+    shares = [run.result.foreign.share for run in runs]
+    error = statistics.mean(map(_error, runs))
+    accuracy = statistics.mean(run.result.accuracy for run in runs)
+    return (
+        f"| {runs[0].data} | {runs[0].method} | {gamma} | {runs[0].mismatch:.0%} | "
+        f"{statistics.mean(shares):.0%} ({min(shares):.0%} to {max(shares):.0%}) | "
+        f"{error:.3f} | {sum(map(_is_inside, runs))}/{len(runs)} | {accuracy:.2%} |"
+    )
+
+
+def _error(run: Run) -> float:
+    return abs(run.result.foreign.share - run.mismatch)
+
+
+def _is_inside(run: Run) -> bool:
+    return run.result.foreign.low <= run.mismatch <= run.result.foreign.high
