@@ -62,6 +62,9 @@ def test_summaries_are_written_and_read_as_runs(report, tmp_path):
     code, shown, _ = report(f"--summaries={tmp_path / 'small'}")
     assert code == 0 and shown.startswith("2 summaries in ")
     assert report("--table=ablation", folder="small") == (0, whole, "")
+    code, _, error = report(folder="small")
+    assert (code, error) == (0, "")
+    assert not (tmp_path / "small" / "index.html").exists()  # there are no pages
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import upsilon_jax
 from tests.training.tiny_run import tiny
 from upsilon_jax.inference import metrics
 from upsilon_jax.report.workdir_files import remake
-from upsilon_jax.training import loop
+from upsilon_jax.training import ending
 from upsilon_jax.workdir import findings, records
 from upsilon_jax.workdir.schema import Manifest
 
@@ -31,7 +31,7 @@ def killed(tmp_path_factory, no_tensorboard):
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "write_all", die)
+        patch.setattr(ending, "write_all", die)
         with pytest.raises(Killed):
             upsilon_jax.train(tiny(**CONFIG), workdir)
     return workdir

@@ -5,7 +5,8 @@ import pytest
 import upsilon_jax
 from tests.training.tiny_run import interrupt_after, tiny
 from upsilon_jax.runtime.interrupts import Interrupted
-from upsilon_jax.workdir.schema import Manifest, Result, parse, read
+from upsilon_jax.workdir.records import parse, read
+from upsilon_jax.workdir.schema import Manifest, Result
 from upsilon_jax.workdir.summary import summary
 
 

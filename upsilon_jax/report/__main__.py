@@ -15,6 +15,7 @@ from upsilon_jax.report.overview import overview
 from upsilon_jax.report.results import read_runs, write_summaries
 from upsilon_jax.report.runs import Run
 from upsilon_jax.report.tables import TABLES, paper_table
+from upsilon_jax.workdir.files import RESULT
 
 FOREIGN = "foreign"  # no table of the paper: true and estimated share
 CHOICES = {
@@ -61,7 +62,9 @@ def main(options: commandline.Options) -> None:
         _put(foreign_table(runs), told.output)
     elif told.table or not (told.figure or told.summaries):
         _put(FORMATS[told.format](_table(told, runs)), told.output)
-    if not (told.table or told.figure or told.summaries):
+    # Summaries have no pages to lead to.
+    whole = any(run.path.name == RESULT for run in runs)
+    if whole and not (told.table or told.figure or told.summaries):
         sys.stderr.write(f"all runs with their reports: {write_index(folder)}\n")
 
 
