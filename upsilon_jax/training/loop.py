@@ -19,7 +19,11 @@ from upsilon_jax.training.epoch import train_epoch
 from upsilon_jax.training.estimate import announce
 from upsilon_jax.training.findings import Found, find
 from upsilon_jax.training.manifest import check_unchanged, make_manifest
-from upsilon_jax.training.pretrained import find_pretrained, leave_pretrained
+from upsilon_jax.training.pretrained import (
+    find_pretrained,
+    leave_pretrained,
+    pretrained_folder,
+)
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.training.refresh import accuracy, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
@@ -80,6 +84,8 @@ def train_run(
             return found
         if chief:
             _write_start(run, manifest, workdir)
+        if pretrained:
+            pretrained = pretrained_folder(run, manifest, pretrained)
         with _opened(run, state, workdir, chief, label, pretrained) as opened:
             progress, checkpoints, observer = opened
             save = lambda: checkpoints.save(
@@ -211,7 +217,7 @@ def _opened(
             lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
         if not checkpoint and pretrained:
-            checkpoint = find_pretrained(run, pretrained, state)
+            checkpoint = find_pretrained(pretrained, state)
         progress = resume(checkpoint) if checkpoint else Progress(state)
         pace = Pace(run.schedule, uses_unlabeled=bool(run.method.views))
         shown = {"active": chief, "label": label}

@@ -13,13 +13,12 @@ import hashlib
 import json
 import pathlib
 
-from upsilon_jax.data.digest import data_digest
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.training.progress import Progress
 from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.checkpoint import Checkpoint, Checkpoints, locked
-from upsilon_jax.workdir.files import versions
+from upsilon_jax.workdir.schema import Manifest
 
 
 def epochs_in_common(run: Run) -> int:
@@ -32,11 +31,24 @@ def epochs_in_common(run: Run) -> int:
     return max(supervised - 1, 0)
 
 
-def find_pretrained(
-    run: Run, root: pathlib.Path, template: TrainState
-) -> Checkpoint | None:
+def pretrained_folder(run: Run, manifest: Manifest, root: pathlib.Path) -> pathlib.Path:
+    """A name of its own for everything that decides the numbers of those epochs."""
+    config = run.config.to_dict()
+    config["data"].pop("mismatch")
+    deciding = {
+        "config": config,
+        "labeled": run.splits.labeled.tolist(),
+        "num_unlabeled": len(run.splits.unlabeled),
+        "data": manifest.data_digest,
+        "devices": run.mesh.size,
+        "versions": manifest.versions,
+    }
+    text = json.dumps(deciding, sort_keys=True)
+    return root / hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def find_pretrained(folder: pathlib.Path, template: TrainState) -> Checkpoint | None:
     """What another run has left, if there is something that can be used."""
-    folder = _folder(run, root)
     if not folder.exists():
         return None
     with contextlib.closing(Checkpoints(folder, keep=1)) as checkpoints:
@@ -46,29 +58,12 @@ def find_pretrained(
             return None
 
 
-def leave_pretrained(run: Run, root: pathlib.Path, progress: Progress) -> None:
+def leave_pretrained(run: Run, folder: pathlib.Path, progress: Progress) -> None:
     """Leaves the state for others, if this is the epoch, and nobody else is at it."""
     if progress.epoch != epochs_in_common(run) or not progress.epoch:
         return
-    folder = _folder(run, root)
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(WorkdirError), locked(folder):
         with contextlib.closing(Checkpoints(folder, keep=1)) as checkpoints:
             if not checkpoints.has_any():
                 checkpoints.save(progress.number, progress.state, progress.record())
-
-
-def _folder(run: Run, root: pathlib.Path) -> pathlib.Path:
-    """A name of its own for everything that decides the numbers of those epochs."""
-    config = run.config.to_dict()
-    config["data"].pop("mismatch")
-    deciding = {
-        "config": config,
-        "labeled": run.splits.labeled.tolist(),
-        "num_unlabeled": len(run.splits.unlabeled),
-        "data": data_digest(run.source),
-        "devices": run.mesh.size,
-        "versions": versions(),
-    }
-    text = json.dumps(deciding, sort_keys=True)
-    return root / hashlib.sha256(text.encode()).hexdigest()[:16]
