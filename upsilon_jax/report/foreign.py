@@ -31,7 +31,7 @@ def foreign_table(runs: Iterable[Run]) -> str:
         "| data | method | γ | foreign | estimate | error | inside | accuracy |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    lines += sorted(map(_line, cells.values()))
+    lines += map(_line, sorted(cells.values(), key=_place))
     errors = [_error(run) for runs in cells.values() for run in runs]
     inside = sum(_is_inside(run) for runs in cells.values() for run in runs)
     return "\n".join(lines) + (
@@ -40,14 +40,22 @@ def foreign_table(runs: Iterable[Run]) -> str:
     )
 
 
+def _place(runs: list[Run]) -> tuple:
+    return runs[0].data, runs[0].method, _gamma(runs[0]), runs[0].mismatch
+
+
+def _gamma(run: Run) -> str:
+    method = run.result.config["method"]
+    return str(method.get("upsilon", method).get("ood_threshold", "—"))
+
+
 def _line(runs: list[Run]) -> str:
-    method = runs[0].result.config["method"]
-    gamma = method.get("upsilon", method).get("ood_threshold", "—")
     shares = [run.result.foreign.share for run in runs]
     error = statistics.mean(map(_error, runs))
     accuracy = statistics.mean(run.result.accuracy for run in runs)
+    data, method, gamma, mismatch = _place(runs)
     return (
-        f"| {runs[0].data} | {runs[0].method} | {gamma} | {runs[0].mismatch:.0%} | "
+        f"| {data} | {method} | {gamma} | {mismatch:.0%} | "
         f"{statistics.mean(shares):.0%} ({min(shares):.0%} to {max(shares):.0%}) | "
         f"{error:.3f} | {sum(map(_is_inside, runs))}/{len(runs)} | {accuracy:.2%} |"
     )
