@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import collections
 import pathlib
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Sequence
 
 from upsilon_jax.errors import DataError
 from upsilon_jax.inference.images import Skipped, find_pictures
 from upsilon_jax.inference.model import Model, Predicted
+from upsilon_jax.report.unlabeled import foreign, prediction_columns
 from upsilon_jax.workdir.csv_files import write_csv
 
 PREDICTIONS = "predictions.csv"
-_COLUMNS = ("class", "probability", "id_score", "foreign", "cluster")
 
 
 def predict_paths(model: Model, paths: Sequence[str]) -> Predicted:
@@ -44,29 +41,9 @@ def write_predictions(
         first = "path"
         pairs = zip(paths, index, strict=True)
         names = [path if place < 0 else f"{path}[{place}]" for path, place in pairs]
-    rows = _rows(names, predicted, foreign(predicted.id_score, foreign_below))
-    write_csv(path, (first, *_COLUMNS), rows)
-
-
-def foreign(id_score: np.ndarray, below: float | None) -> list[bool | None]:
-    """Whether each image counts as foreign; None where nobody can say."""
-    if below is None:
-        return [None] * len(id_score)
-    return [None if np.isnan(score) else bool(score < below) for score in id_score]
-
-
-def _rows(
-    names: Sequence[str | int], predicted: Predicted, is_foreign: list[bool | None]
-) -> Iterator[tuple[Any, ...]]:
-    for row, name in enumerate(names):
-        yield (
-            name,
-            predicted.class_name[row],
-            predicted.probability[row],
-            predicted.id_score[row],
-            is_foreign[row],
-            None if predicted.cluster[row] < 0 else predicted.cluster[row],
-        )
+    classes = predicted.class_name
+    columns = prediction_columns(first, names, classes, predicted, foreign_below)
+    write_csv(path, list(columns), zip(*columns.values(), strict=True))
 
 
 def counted(predicted: Predicted, foreign_below: float | None) -> list[str]:

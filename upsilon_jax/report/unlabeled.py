@@ -19,8 +19,9 @@ def write_unlabeled(path: pathlib.Path, findings: Findings, manifest: Manifest) 
     `truth` is a column only if it is known of some image.
     """
     seen = findings.unlabeled
+    classes = label_names(seen.label, manifest)
     columns = {
-        **prediction_columns(seen, manifest),
+        **prediction_columns(*who(seen), classes, seen, manifest.foreign_below),
         "pseudo_label": label_names(findings.pseudo_label, manifest),
     }
     if (seen.truth >= 0).any():
@@ -29,16 +30,29 @@ def write_unlabeled(path: pathlib.Path, findings: Findings, manifest: Manifest) 
     write_csv(path, list(columns), zip(*columns.values(), strict=True))
 
 
-def prediction_columns(seen: Seen, manifest: Manifest) -> dict[str, Iterable[Any]]:
-    """What the model says of images, by the names of the columns."""
-    name, cells = who(seen)
+def prediction_columns(
+    name: str,
+    cells: Sequence[Any],
+    classes: Sequence[str],
+    said: Any,
+    below: float | None,
+) -> dict[str, Iterable[Any]]:
+    """What a model says of images, by the names of the columns.
+
+    Args:
+      name: of the first column, `path` or `index`.
+      cells: what stands in it.
+      classes: the name of the most probable class of each image.
+      said: has `probability`, `id_score` and `cluster`, as `Seen`.
+      below: the ID score below which an image counts as foreign.
+    """
     return {
         name: cells,
-        "class": label_names(seen.label, manifest),
-        "probability": seen.probability,
-        "id_score": seen.id_score,
-        "foreign": foreign(seen, manifest),
-        "cluster": [int(k) if k >= 0 else None for k in seen.cluster],
+        "class": classes,
+        "probability": said.probability,
+        "id_score": said.id_score,
+        "foreign": foreign(said.id_score, below),
+        "cluster": [int(k) if k >= 0 else None for k in said.cluster],
     }
 
 
@@ -49,11 +63,11 @@ def who(seen: Seen) -> tuple[str, Sequence[Any]]:
     return "index", seen.index.tolist()
 
 
-def foreign(seen: Seen, manifest: Manifest) -> Sequence[bool | None]:
-    """Whether the ID score is below the manifest's bound; None where there is none."""
-    if manifest.foreign_below is None:
-        return [None] * len(seen.index)
-    return (seen.id_score < manifest.foreign_below).tolist()
+def foreign(id_score: np.ndarray, below: float | None) -> list[bool | None]:
+    """Whether each image counts as foreign; None where nobody can say."""
+    if below is None:
+        return [None] * len(id_score)
+    return [None if np.isnan(score) else bool(score < below) for score in id_score]
 
 
 def label_names(labels: np.ndarray, manifest: Manifest) -> list[str]:
