@@ -80,6 +80,36 @@ def test_a_threshold_may_be_a_number_or_auto():
         given("--config=digits:upsilon_sd", "--config.method.ood_threshold=auto")
 
 
+@pytest.mark.parametrize("method", ["upsilon", "sec", "fixmatch+upsilon"])
+def test_the_number_of_clusters_may_be_auto(method):
+    field = "upsilon.num_clusters" if "+" in method else "num_clusters"
+
+    def given(value):
+        config = parse(f"--config=digits:{method}", f"--config.method.{field}={value}")
+        return config.config.to_dict()["method"]
+
+    of = lambda method: method.get("upsilon", method)["num_clusters"]
+    assert of(given("auto")) == "auto" and of(given("7")) == 7
+    for wrong in ("many", "-1", "2.5", "4.0", "true"):
+        with pytest.raises(ConfigError, match="must be 'auto' or a whole number ≥ 0"):
+            given(wrong)
+
+
+@pytest.mark.parametrize(
+    "method, field, number",
+    [
+        ("rpl", "num_clusters", 0),
+        ("upsilon_k1", "num_clusters", 1),
+        ("fixmatch+rpl", "upsilon.num_clusters", 0),
+    ],
+)
+def test_a_method_that_is_its_number_of_clusters_has_it(method, field, number):
+    with pytest.raises(ConfigError) as error:
+        parse(f"--config=digits:{method}", f"--config.method.{field}=auto")
+    name = method.replace("+", r"\+")
+    assert error.match(f"method.{field}='auto': {name} is the method with K={number}$")
+
+
 def test_a_config_for_another_method_keeps_the_overrides_that_it_has():
     options = parse("--config.method.threshold=0.4", "--config.seed=3")
     assert options.config_for("pl").method.threshold == 0.4

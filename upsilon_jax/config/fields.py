@@ -23,6 +23,7 @@ from upsilon_jax.config.rules import (
     between,
     number,
     one_of,
+    whole,
 )
 from upsilon_jax.data.source import OWN_FIELDS, SOURCES
 from upsilon_jax.data.streams import DEFAULT_PREFETCH_BYTES
@@ -184,7 +185,7 @@ METHOD_RULES: Mapping[str, Rule] = {
     "initial_threshold": FRACTION,
     "score": one_of(SCORES),
     # clusters
-    "num_clusters": at_least(0),
+    "num_clusters": number(whole(0), auto=True),
     "epsilon": POSITIVE,
     "num_iters": at_least(1),
     "solver": one_of(SOLVERS),

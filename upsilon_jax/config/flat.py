@@ -7,6 +7,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from upsilon_jax.methods.selection import AUTO
+
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"train.epochs": 400, ...}."""
@@ -17,6 +19,16 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + key] = value
     return flat
+
+
+def auto_clusters(flat: Mapping[str, Any]) -> tuple[str, ...]:
+    """The field that leaves K to the data, if there is one.
+
+    Unlike γ, K decides the shape of the network: it is a number from step 0 on, and
+    that number is stored (`training/clusters.py`).
+    """
+    fields = ("method.num_clusters", "method.upsilon.num_clusters")
+    return tuple(field for field in fields if flat.get(field) == AUTO)
 
 
 def differences(

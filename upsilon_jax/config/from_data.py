@@ -8,7 +8,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from upsilon_jax.config.fields import RESIDENCY
-from upsilon_jax.config.flat import flatten
+from upsilon_jax.config.flat import auto_clusters, flatten
 from upsilon_jax.config.suggestions import suggest
 from upsilon_jax.config.validation import validate
 from upsilon_jax.data.source import CHOSEN_FIELDS, OWN_FIELDS, Source, load_source
@@ -78,10 +78,12 @@ def _spec(classes: tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def left_open(config: ConfigDict) -> set[str]:
-    """Fields that `complete` will choose; known without opening the data."""
+    """Fields that the data will choose; known without opening them."""
     fields = {f"data.{name}" for name in CHOSEN_FIELDS.get(config.data.name, ())}
     fields |= {f"{s}.{name}" for name, sections in _SECTIONS.items() for s in sections}
-    return {k for k, value in flatten(config).items() if value is None and k in fields}
+    flat = flatten(config)
+    unset = {k for k, value in flat.items() if value is None and k in fields}
+    return unset.union(auto_clusters(flat))
 
 
 def complete(config: ConfigDict, source: Source, splits: Splits) -> ConfigDict:

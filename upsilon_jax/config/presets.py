@@ -142,8 +142,10 @@ def factory_fields(
     fields |= {name: values[name] for name in replaced}
     parameters = inspect.signature(factory).parameters
     for name in fields:
-        if "float | str" in str(parameters[name].annotation):
-            fields[name] = of_any_type(fields[name])  # a number, or "auto"
+        # A number, or "auto"; K is a number again before the factory sees it.
+        annotation = str(parameters[name].annotation)
+        if name == "num_clusters" or "float | str" in annotation:
+            fields[name] = of_any_type(fields[name])
     return fields
 
 

@@ -32,6 +32,14 @@ def at_least(least: float) -> Rule:
     )
 
 
+def whole(least: int) -> Rule:
+    """A whole number, not below `least`."""
+    return Rule(
+        lambda value: isinstance(value, int) and value >= least,
+        lambda: f"a whole number ≥ {least}",
+    )
+
+
 def between(low: float, high: float) -> Rule:
     """A number from `low` to `high`, both included."""
     return Rule(lambda value: low <= value <= high, lambda: f"in [{low:g}, {high:g}]")

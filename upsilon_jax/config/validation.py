@@ -13,7 +13,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from upsilon_jax.config.fields import FIELDS, rule_of
-from upsilon_jax.config.flat import flatten
+from upsilon_jax.config.flat import auto_clusters, flatten
 from upsilon_jax.config.presets import SUPERVISED, factories
 from upsilon_jax.config.schedule import steps_field
 from upsilon_jax.errors import ConfigError, nearest
@@ -32,6 +32,7 @@ def validate(config: ConfigDict) -> None:
             raise ConfigError(f"{field}={value!r}: must be {rule.allowed()}")
     _check_at_most(flat, "train.pretrain_epochs", "train.epochs")
     _check_method_runs(flat)
+    _check_clusters(flat)
     for section in ("method", "method.upsilon"):
         _check_at_most(flat, f"{section}.ood_threshold", f"{section}.threshold")
 
@@ -60,6 +61,17 @@ def _check_method_runs(flat: Mapping[str, Any]) -> None:
             f"{name} never sees an unlabeled image; to train on labeled images alone "
             "take the method baseline"
         )
+
+
+def _check_clusters(flat: Mapping[str, Any]) -> None:
+    """K can be left to the data unless it is what makes the method."""
+    for field in auto_clusters(flat):
+        name = flat["method.name"]
+        own, around = factories(name)
+        factory = own if field == "method.num_clusters" else around
+        pinned = getattr(factory, "keywords", {}).get("num_clusters")
+        if pinned is not None:
+            raise ConfigError(f"{field}={AUTO!r}: {name} is the method with K={pinned}")
 
 
 def _check_at_most(flat: Mapping[str, Any], small: str, large: str) -> None:

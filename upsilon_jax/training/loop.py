@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from upsilon_jax.config.from_data import left_open
 from upsilon_jax.data.digest import file_digests
 from upsilon_jax.inference.metrics import measure_labels
+from upsilon_jax.training.clusters import settle_clusters
 from upsilon_jax.training.ending import concerns_of, make_result, write_end
 from upsilon_jax.training.epoch import train_epoch
 from upsilon_jax.training.estimate import announce
@@ -75,7 +76,9 @@ def train_run(
         )
         if found := find(config):  # the data may be gone
             return found
-        run = prepare(config, mesh=mesh, shared=shared)
+        shared = shared or Shared()
+        config, said = settle_clusters(config, workdir, mesh=mesh, shared=shared)
+        run = prepare(config, mesh=mesh, shared=shared, notes=said)
         state = initial_state(run)
         manifest = make_manifest(run, state)
         if has_checkpoint(workdir):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -94,13 +94,15 @@ def prepare(
     *,
     mesh: Mesh | None = None,
     shared: Shared | None = None,
+    notes: Sequence[str] = (),
 ) -> Run:
     """Opens the data and builds what a valid config describes.
 
     Args:
-      config: see `upsilon_jax/config`.
+      config: see `upsilon_jax/config`; K is a number (`training/clusters.py`).
       mesh: the devices to use; None for all of them.
       shared: data and programs of other runs, used where they are the same.
+      notes: what is to be said beside what the data and the config give rise to.
     """
     shared = shared or Shared()
     source = shared.source(config)
@@ -143,7 +145,7 @@ def prepare(
         programs=programs,
         feed=_open_feed(config, source, splits, test_classes, mesh, programs),
         key=jax.jit(lambda: jax.random.key(config.seed), out_shardings=whole)(),
-        notes=(*source.notes, *choices(asked, config)),
+        notes=(*source.notes, *choices(asked, config), *notes),
     )
 
 
