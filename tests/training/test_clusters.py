@@ -8,6 +8,7 @@ import pytest
 import upsilon_jax
 from configs import digits
 from tests.training.tiny_run import interrupt_after, tiny
+from upsilon_jax.config.from_data import left_open
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training import clusters
@@ -44,6 +45,14 @@ def test_a_number_is_left_as_it_is(tmp_path):
     config = tiny()
     assert settle(config, tmp_path) == (config, ())
     assert settle(config, tmp_path)[0] is config
+
+
+def test_k_is_left_open_but_an_estimated_gamma_is_stored_as_such():
+    config = auto(tiny(**{"method.ood_threshold": "auto"}))
+    assert left_open(config) == {"method.num_clusters"}
+    composed = auto(tiny("fixmatch+upsilon"), "method.upsilon.num_clusters")
+    assert left_open(composed) == {"method.upsilon.num_clusters"}
+    assert left_open(tiny()) == set()
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,14 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def auto_clusters(flat: Mapping[str, Any]) -> tuple[str, ...]:
+def auto_clusters(flat: Mapping[str, Any]) -> str | None:
     """The field that leaves K to the data, if there is one.
 
     Unlike γ, K decides the shape of the network: it is a number from step 0 on, and
     that number is stored (`training/clusters.py`).
     """
     fields = ("method.num_clusters", "method.upsilon.num_clusters")
-    return tuple(field for field in fields if flat.get(field) == AUTO)
+    return next((field for field in fields if flat.get(field) == AUTO), None)
 
 
 def differences(

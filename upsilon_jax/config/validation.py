@@ -65,13 +65,15 @@ def _check_method_runs(flat: Mapping[str, Any]) -> None:
 
 def _check_clusters(flat: Mapping[str, Any]) -> None:
     """K can be left to the data unless it is what makes the method."""
-    for field in auto_clusters(flat):
-        name = flat["method.name"]
-        own, around = factories(name)
-        factory = own if field == "method.num_clusters" else around
-        pinned = getattr(factory, "keywords", {}).get("num_clusters")
-        if pinned is not None:
-            raise ConfigError(f"{field}={AUTO!r}: {name} is the method with K={pinned}")
+    field = auto_clusters(flat)
+    if field is None:
+        return
+    name = flat["method.name"]
+    own, around = factories(name)
+    factory = own if field == "method.num_clusters" else around
+    pinned = getattr(factory, "keywords", {}).get("num_clusters")
+    if pinned is not None:
+        raise ConfigError(f"{field}={AUTO!r}: {name} is the method with K={pinned}")
 
 
 def _check_at_most(flat: Mapping[str, Any], small: str, large: str) -> None:

@@ -50,20 +50,21 @@ def settle_clusters(
       mesh: the devices to use; None for all of them.
       shared: data and programs of other runs.
     """
-    for field in auto_clusters(flatten(config)):
-        number, lines = _stored(workdir, field), ()
-        if number is None:
-            run = _probe_run(config, mesh, shared)
-            number = count_directions(_least_known(run))
-            lines = (
-                f"K = {number} clusters, chosen from the features of a network trained "
-                f"for {run.schedule.total_steps} steps on the labeled images",
-            )
-        config = config.copy_and_resolve_references()
-        with config.ignore_type():
-            config.update_from_flattened_dict({field: number})
-        return config, lines
-    return config, ()
+    field = auto_clusters(flatten(config))
+    if field is None:
+        return config, ()
+    number, lines = _stored(workdir, field), ()
+    if number is None:
+        run = _probe_run(config, mesh, shared)
+        number = count_directions(_least_known(run))
+        lines = (
+            f"K = {number} clusters, chosen from the features of a network trained for "
+            f"{run.schedule.total_steps} steps on the labeled images",
+        )
+    config = config.copy_and_resolve_references()
+    with config.ignore_type():
+        config.update_from_flattened_dict({field: number})
+    return config, lines
 
 
 def _stored(workdir: pathlib.Path, field: str) -> int | None:
