@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import upsilon_jax
-from tests.workdir.test_checkpoint import largest_file, snapshot
+from tests.workdir.test_checkpoint import snapshot
 from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.inference.export import write_export
 from upsilon_jax.inference.saved import read_saved
@@ -130,9 +130,10 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_line(run, model, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run.workdir, copy)
     numbers = sorted(int(path.name) for path in (copy / "checkpoints").iterdir())
-    # The weights that predict are only a part of the file: damage all of it.
-    file = largest_file(copy / "checkpoints" / str(numbers[-1]) / "state")
-    file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
+    # Any of its files may hold the weights that predict: damage all of them.
+    state = copy / "checkpoints" / str(numbers[-1]) / "state"
+    for file in (path for path in state.rglob("d/*") if path.is_file()):
+        file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
     before = snapshot(copy)
     older = upsilon_jax.load(copy)
     (note,) = older.notes
