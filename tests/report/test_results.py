@@ -10,7 +10,6 @@ from upsilon_jax.errors import UserError
 from upsilon_jax.report.layout import as_csv, markdown
 from upsilon_jax.report.overview import overview
 from upsilon_jax.report.results import (
-    read_results,
     read_runs,
     unlabeled_confusion,
     write_summaries,
@@ -23,9 +22,9 @@ from upsilon_jax.workdir.schema import FORMAT, Manifest
 def test_results_are_found_at_any_depth(tmp_path):
     write(tmp_path / "b", result("pl", 0.5, 0.5))
     write(tmp_path / "a" / "c", result("pl", 0.5, 0.25, seed=1))
-    assert [found.accuracy for found in read_results(tmp_path)] == [0.5, 0.25]
+    assert [run.result.accuracy for run in read_runs(tmp_path)] == [0.5, 0.25]
     with pytest.raises(UserError, match=r"no result\.json"):
-        read_results(tmp_path / "a" / "d")
+        read_runs(tmp_path / "a" / "d")
     assert read_runs(tmp_path / "a" / "c" / "0", may_be_empty=True)
     with pytest.raises(UserError, match="no such folder"):
         read_runs(tmp_path / "a" / "d", may_be_empty=True)

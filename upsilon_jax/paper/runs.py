@@ -8,7 +8,7 @@ from typing import Any
 from upsilon_jax.commandline import run_name
 from upsilon_jax.config import ConfigDict, load_config, validate
 from upsilon_jax.config.schedule import steps_per_epoch
-from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment, Runs
+from upsilon_jax.paper.experiments import Experiment, Runs
 
 SCALES = ("desk", "paper")
 
@@ -45,8 +45,3 @@ def _name(runs: Runs, config: ConfigDict) -> str:
 def total_steps(config: ConfigDict) -> int:
     """Of one run, if D_u is as large as the config wishes."""
     return config.train.epochs * steps_per_epoch(config, config.data.num_unlabeled)
-
-
-def names() -> list[str]:
-    """E1 to E16."""
-    return list(EXPERIMENTS)

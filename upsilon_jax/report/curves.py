@@ -18,7 +18,8 @@ class Series(NamedTuple):
     value: Callable[[Entry], float | None]
 
 
-def _of_labels(field: str) -> Callable[[Entry], float | None]:
+def of_labels(field: str) -> Callable[[Entry], float | None]:
+    """A field of the pseudo-labels of an epoch, where there are any."""
     return lambda entry: entry.labels and getattr(entry.labels, field)
 
 
@@ -32,8 +33,8 @@ _PANELS = {
         Series("unlabeled", ORANGE, lambda entry: entry.metrics.get("unlabeled_loss")),
     ),
     "pseudo-labels": (
-        Series("on ID classes", GREEN, _of_labels("num_confident")),
-        Series("on clusters", ORANGE, _of_labels("num_explored")),
+        Series("on ID classes", GREEN, of_labels("num_confident")),
+        Series("on clusters", ORANGE, of_labels("num_explored")),
     ),
 }
 
@@ -58,9 +59,10 @@ def save_curves(result: Result, path: pathlib.Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _points(history: Sequence[Entry], value: Callable) -> list[tuple[int, float]]:
-    points = [(entry.epoch, value(entry)) for entry in history]
-    return [point for point in points if point[1] is not None]
+def points(history: Sequence[Entry], value: Callable) -> list[tuple[int, float]]:
+    """(epoch, value) where there is one."""
+    values = ((entry.epoch, value(entry)) for entry in history)
+    return [pair for pair in values if pair[1] is not None]
 
 
 def _draw(axis, title: str, history: Sequence[Entry], series: Sequence[Series]) -> None:
@@ -68,8 +70,8 @@ def _draw(axis, title: str, history: Sequence[Entry], series: Sequence[Series]) 
     axis.set_xlabel("epoch")
     axis.grid(alpha=0.3)
     for label, color, value in series:
-        if points := _points(history, value):
-            axis.plot(*zip(*points, strict=True), label=label, color=color, lw=1.5)
+        if found := points(history, value):
+            axis.plot(*zip(*found, strict=True), label=label, color=color, lw=1.5)
     if axis.lines:
         axis.legend(fontsize=8, frameon=False)
     else:
@@ -78,10 +80,10 @@ def _draw(axis, title: str, history: Sequence[Entry], series: Sequence[Series]) 
 
 def _draw_share(axis, history: Sequence[Entry]) -> None:
     """The share of ID pseudo-labels that sit on OOD images, on an axis of its own."""
-    points = _points(history, _of_labels("ood_share"))
-    if not points:
+    found = points(history, of_labels("ood_share"))
+    if not found:
         return
     right = axis.twinx()
-    right.plot(*zip(*points, strict=True), color=RED, lw=1.2, ls="--")
+    right.plot(*zip(*found, strict=True), color=RED, lw=1.2, ls="--")
     right.set_ylim(0, 1)
     right.set_ylabel("OOD share of ID labels", color=RED, fontsize=8)

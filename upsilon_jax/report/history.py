@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from upsilon_jax.report.charts import Line, line_chart
+from upsilon_jax.report.curves import of_labels, points
 from upsilon_jax.report.markup import Markup, tag
 from upsilon_jax.workdir.schema import Entry
 
@@ -17,10 +18,6 @@ class Chart(NamedTuple):
     y_label: str
     share: bool
     lines: Sequence[tuple[str, int, Callable[[Entry], float | None]]]
-
-
-def _of_labels(field: str) -> Callable[[Entry], float | None]:
-    return lambda entry: entry.labels and getattr(entry.labels, field)
 
 
 def _metric(name: str) -> Callable[[Entry], float | None]:
@@ -51,8 +48,8 @@ _CHARTS = (
         "images",
         False,
         (
-            ("on the classes", 3, _of_labels("num_confident")),
-            ("on foreign groups", 2, _of_labels("num_explored")),
+            ("on the classes", 3, of_labels("num_confident")),
+            ("on foreign groups", 2, of_labels("num_explored")),
         ),
     ),
     Chart(
@@ -60,8 +57,8 @@ _CHARTS = (
         "share, %",
         True,
         (
-            ("foreign images among them", 4, _of_labels("ood_share")),
-            ("right on known images", 3, _of_labels("pseudo_accuracy")),
+            ("foreign images among them", 4, of_labels("ood_share")),
+            ("right on known images", 3, of_labels("pseudo_accuracy")),
         ),
     ),
 )
@@ -72,15 +69,9 @@ def curves(history: Sequence[Entry]) -> Markup | None:
     shown = []
     for title, y_label, share, series in _CHARTS:
         lines = [
-            Line(label, color, _points(history, value))
-            for label, color, value in series
+            Line(label, color, points(history, value)) for label, color, value in series
         ]
         if any(line.points for line in lines):
             labels = dict(y_label=y_label, x_label="epoch", share=share)
             shown.append(line_chart(title, lines, **labels))
     return tag("div", shown, class_="charts") if shown else None
-
-
-def _points(history: Sequence[Entry], value: Callable) -> list[tuple[int, float]]:
-    points = [(entry.epoch, value(entry)) for entry in history]
-    return [point for point in points if point[1] is not None]

@@ -52,11 +52,6 @@ def read_runs(folder: pathlib.Path, *, may_be_empty: bool = False) -> list[Run]:
     return sorted(as_runs(results.items()), key=_order)
 
 
-def read_results(folder: pathlib.Path) -> list[Result]:
-    """The results of `read_runs`."""
-    return [run.result for run in read_runs(folder)]
-
-
 def _order(run: Run) -> tuple:
     unknown_first = -1.0 if run.mismatch is None else run.mismatch
     fields = repr(run.setting), run.method, repr(run.variant)
