@@ -46,6 +46,14 @@ class PseudoLabels(NamedTuple):
     weight: jax.Array  # [N] float32
 
 
+class Assignment(NamedTuple):
+    """Samples to clusters, as `assign` finds them."""
+
+    plan: jax.Array  # [M, K] Q
+    potentials: jax.Array  # [K] g of mean 0: Q_i = softmax(log P_i / ε + g) / m
+    error: jax.Array  # [] max_k |K · column sum - 1|
+
+
 class TrainState(NamedTuple):
     """All that training changes, arrays only: the checkpoint is this state."""
 
@@ -63,7 +71,8 @@ class Batch(NamedTuple):
     image: jax.Array  # [V_l, B, H, W, C]
     label: jax.Array  # [B] int32 in [0, C)
     views: jax.Array  # [V, M, H, W, C]
-    index: jax.Array  # [M] int32, positions in D_u
+    # [M] int32, positions in D_u; hides tuple.index, which nobody calls
+    index: jax.Array  # type: ignore[assignment]
     # P of these M rows, in a composed method only: `methods/compose.py` fills it in.
     pseudo: PseudoLabels | None = None
 

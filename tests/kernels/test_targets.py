@@ -149,3 +149,18 @@ def test_a_shuffle_within_some_rows_uses_each_of_them_alike(allowed):
     assert set(uses[where]) <= {40 // allowed, -(-40 // allowed)}
     other = np.asarray(targets.shuffle(jax.random.key(2), 40, jnp.asarray(where)))
     assert allowed == 1 or np.any(other != partner)
+
+
+def test_aligned_predictions_by_hand():
+    q = np.array([[0.6, 0.4], [0.6, 0.2]], np.float32)  # the second has 0.2 elsewhere
+    share = np.array([0.75, 0.25], np.float32)
+    ratio = np.array([[0.8, 1.6], [0.8, 0.8]])
+    want = np.array([[1.0], [0.8]]) * ratio / ratio.sum(1, keepdims=True)
+    np.testing.assert_allclose(targets.aligned(q, share), want, rtol=1e-6)
+    np.testing.assert_allclose(targets.aligned(q, 0 * share + 0.1), q, rtol=1e-6)
+
+
+def test_a_class_that_is_never_predicted_stays_finite():
+    q = np.array([[1.0, 0.0], [0.0, 0.0]], np.float32)
+    got = targets.aligned(q, np.array([1.0, 0.0], np.float32))
+    np.testing.assert_array_equal(got, q)

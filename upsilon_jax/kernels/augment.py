@@ -15,6 +15,7 @@ import math
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.arguments import ArrayLike
 from upsilon_jax.kernels.randaugment import cutout, rand_augment
 
 CROP_SCALE = (0.2, 1.0)  # share of the image's area
@@ -79,7 +80,7 @@ AUGMENTATIONS = {
 }
 
 
-def normalize(images: jax.Array, mean: jax.Array, std: jax.Array) -> jax.Array:
+def normalize(images: jax.Array, mean: ArrayLike, std: ArrayLike) -> jax.Array:
     """(images - mean) / std per channel: [..., C] in [0, 1], [C], [C] -> [..., C]."""
     mean, std = jnp.asarray(mean, jnp.float32), jnp.asarray(std, jnp.float32)
     if not mean.shape == std.shape == images.shape[-1:]:
@@ -95,8 +96,8 @@ def views(
     names: tuple[str, ...],
     *,
     flip: bool = True,
-    mean: jax.Array,
-    std: jax.Array,
+    mean: ArrayLike,
+    std: ArrayLike,
 ) -> jax.Array:
     """Augments a batch once for every name, each time with draws of its own.
 

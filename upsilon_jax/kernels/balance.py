@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jax.scipy.linalg import cho_solve
 
+from upsilon_jax.kernels.arguments import (
+    ArrayLike,
+    Scalar,
+    check_number,
+    check_problem,
+)
+from upsilon_jax.kernels.implicit import plan_tangent
+from upsilon_jax.kernels.meshes import on_any_mesh
 from upsilon_jax.kernels.quasi_newton import cholesky, mass_error, quasi_newton
 from upsilon_jax.kernels.samples import (
     Samples,
@@ -18,7 +28,6 @@ from upsilon_jax.kernels.samples import (
     mask,
     softmax,
 )
-from upsilon_jax.kernels.sinkhorn import check_problem
 
 # Newton starts on a part of the rows: every 16th, or more of them where that leaves a
 # cluster fewer than 8 rows. Where the part would be more than every 4th row, it is all.
@@ -45,11 +54,11 @@ _FAR = 0.05
 
 
 def balance(
-    log_probs: jax.Array,
+    log_probs: ArrayLike,
     *,
-    epsilon: float = 0.05,
-    tolerance: float = 1e-5,
-    where: jax.Array | None = None,
+    epsilon: Scalar = 0.05,
+    tolerance: Scalar = 1e-5,
+    where: ArrayLike | None = None,
 ) -> jax.Array:
     """The assignment of `sinkhorn` at convergence, in few passes over the samples.
 
@@ -67,14 +76,16 @@ def balance(
 
     Args:
       log_probs: [M, K] log P(cluster | sample). Entries of -inf get no mass.
-      epsilon: entropic temperature ε > 0.
+      epsilon: entropic temperature ε > 0, so that neither ε nor 1/ε underflows.
       tolerance: stops when max_k |K · column sum - 1| is at most this, or after 100
         passes over all samples with the best potentials found.
       where: [M] bool, samples that take part, m of them; all if None.
 
     Returns:
       [M, K] Q as `sinkhorn`: rows sum to 1/m up to rounding, columns to 1/K up to
-      `tolerance`. A NaN in a row that takes part gives NaN.
+      `tolerance`. Finite for finite input; a NaN in a row that takes part gives NaN.
+      Derivatives are those of the balanced plan (`kernels/implicit.py`), whatever led
+      to it: they are as exact as the balance is.
 
     Example:
       Without the second sample, each of the others has a third, and each cluster half.
@@ -90,14 +101,36 @@ def balance(
       >>> print(np.round(q.sum(axis=0), 2))
       [0.5 0.5]
     """
-    log_probs, where = check_problem(log_probs, epsilon, where)
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be positive, got {tolerance}")
-    return _balance(log_probs, where, epsilon, tolerance)
+    log_probs, where, epsilon = check_problem(log_probs, epsilon, where)
+    plan, _ = solve(log_probs, where, epsilon, check_tolerance(tolerance))
+    return plan
+
+
+def check_tolerance(tolerance: Scalar) -> Scalar:
+    """Positive, if it is known."""
+    return check_number("tolerance", tolerance, sys.float_info.min, float("inf"))
+
+
+@jax.custom_jvp
+def solve(
+    log_probs: jax.Array, where: jax.Array | None, epsilon: Scalar, tolerance: Scalar
+) -> tuple[jax.Array, jax.Array]:
+    """[M, K] Q and the [K] potentials g that give it, for arguments in their ranges."""
+    return _minimise(log_probs, where, epsilon, tolerance)
+
+
+@partial(solve.defjvp, symbolic_zeros=True)
+def _solve_jvp(primals, tangents):
+    log_probs, where, epsilon, _ = primals
+    plan, g = solve(*primals)
+    along, stretch = (
+        None if isinstance(x, SymbolicZero) else x for x in (tangents[0], tangents[2])
+    )
+    return (plan, g), plan_tangent(plan, log_probs, where, epsilon, along, stretch)
 
 
 class _State(NamedTuple):
-    passes: jax.Array  # [] int32
+    passes: jax.Array | int  # [] int32
     anneal: jax.Array  # [] annealed 1/ε over its final value, in (0, 1]
     g: jax.Array  # [K] potentials at `anneal`
     step: jax.Array  # [K], to be tried from g
@@ -109,14 +142,15 @@ class _State(NamedTuple):
 
 
 @jax.jit
-def _balance(log_probs, where, epsilon, tolerance):
+@on_any_mesh(rows=(True, False))
+def _minimise(log_probs, where, epsilon, tolerance):
     samples = make_samples(log_probs, where, epsilon)
-    target = _target(samples)
+    target = target_masses(samples)
     part = _thin_out(samples)
     first = _start(part)
-    state = _newton(part, _target(part), first, _PART_TOLERANCE, _PART_TOLERANCE)
+    state = _newton(part, target_masses(part), first, _PART_TOLERANCE, _PART_TOLERANCE)
 
-    def solve(carry):
+    def attempt(carry):
         rounds, _, state = carry
         g, error = quasi_newton(samples, target, state.best_g, state.pairs, tolerance)
         state = state._replace(best_g=g, best_error=error)
@@ -128,9 +162,9 @@ def _balance(log_probs, where, epsilon, tolerance):
 
     some = jnp.array(True) if where is None else where.any()
     start = 0, some, state
-    *_, state = jax.lax.while_loop(lambda carry: carry[1], solve, start)
+    *_, state = jax.lax.while_loop(lambda carry: carry[1], attempt, start)
     g = state.best_g + 0 * state.best_error  # a NaN in the error spreads to all of Q
-    return softmax(samples, g, weight=samples.weight)
+    return softmax(samples, g, weight=samples.weight), g
 
 
 def _thin_out(samples):
@@ -143,7 +177,7 @@ def _thin_out(samples):
     return Samples(log_probs, where, samples.sharpness)
 
 
-def _target(samples):
+def target_masses(samples: Samples) -> jax.Array:
     """[K] equal masses of the clusters that some sample can reach."""
     reachable = ~jnp.isneginf(column_maxima(samples))
     return reachable / jnp.maximum(reachable.sum(), 1).astype(samples.sharpness.dtype)
@@ -223,9 +257,10 @@ def _accept(state, trial, target, stage_tolerance):
     step = jnp.where(growth > 1, 0, step - step.mean())
     length = jnp.abs(step).max()
     step *= radius / jnp.maximum(length, radius)
+    limit = jnp.finfo(trial.dtype).max / 4  # sums of potentials must not overflow
     return state._replace(
         anneal=jnp.minimum(growth * state.anneal, 1),
-        g=growth * trial,
+        g=jnp.clip(growth * trial, -limit, limit),
         step=step,
         slope=gradient @ step,
         radius=jnp.where(length > radius, _RADIUS_GROWTH * radius, radius),

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.arguments import ArrayLike, Scalar, check_where, to_float
 from upsilon_jax.kernels.rows import by_rows
-from upsilon_jax.kernels.sinkhorn import check_where
 
 
 class Score(NamedTuple):
@@ -103,16 +103,14 @@ RANGES = {
 
 
 def check_rows(
-    logits: jax.Array,
+    logits: ArrayLike,
     num_classes: int,
-    threshold: float | jax.Array,
+    threshold: Scalar,
     score: str,
-    where: jax.Array | None,
+    where: ArrayLike | None,
 ) -> tuple[jax.Array, jax.Array]:
     """Checks the arguments that all selections share; fills in `where`."""
-    logits = jnp.asarray(logits)
-    logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
-    logits = jax.lax.stop_gradient(logits)  # a selection has no derivative
+    logits = jax.lax.stop_gradient(to_float(logits))  # a selection has no derivative
     if logits.ndim != 2 or not 1 <= num_classes <= logits.shape[1]:
         raise ValueError(
             f"logits must be [M, T ≥ num_classes ≥ 1], got {logits.shape} for "

@@ -7,27 +7,29 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.arguments import ArrayLike, Scalar
+from upsilon_jax.kernels.assign import SOLVERS
 from upsilon_jax.kernels.balance import balance
 from upsilon_jax.kernels.confidence import SCORES, check_rows
+from upsilon_jax.kernels.meshes import on_any_mesh
 from upsilon_jax.kernels.rebalance import labeled
 from upsilon_jax.kernels.sinkhorn import sinkhorn
 from upsilon_jax.types import PseudoLabels
 
-SOLVERS = ("sinkhorn", "newton")
 # Entries of Q this close are equal: they come from float32 sums over up to 1e6 rows.
 _EQUAL = 1e-5
 
 
 def explore(
-    logits: jax.Array,
+    logits: ArrayLike,
     num_classes: int,
     *,
-    threshold: float = 0.3,
-    epsilon: float = 0.05,
+    threshold: Scalar = 0.3,
+    epsilon: Scalar = 0.05,
     num_iters: int = 32,
     solver: str = "sinkhorn",
     score: str = "confidence",
-    where: jax.Array | None = None,
+    where: ArrayLike | None = None,
 ) -> PseudoLabels:
     """Labels unconfident rows with balanced clusters on the K extra outputs (Eqs. 7-8).
 
@@ -65,36 +67,42 @@ def explore(
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
     if solver == "sinkhorn":
-        assign = partial(sinkhorn, epsilon=epsilon, num_iters=num_iters)
+        solve = partial(sinkhorn, epsilon=epsilon, num_iters=num_iters)
     elif solver == "newton":
-        assign = partial(balance, epsilon=epsilon)
+        solve = partial(balance, epsilon=epsilon)
     else:
         raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
     num_clusters = logits.shape[1] - num_classes
     if num_clusters == 0:
         nothing = jnp.zeros_like(where)
         return labeled(nothing.astype(jnp.int32), nothing)
-    selected = _unconfident(logits, where, threshold, num_classes, score)
-    plan = assign(_log_probs(logits, num_classes), where=selected)
-    return labeled(num_classes + _harden(plan), selected)
+    selected = _unconfident(
+        logits, where, threshold, num_classes=num_classes, score=score
+    )
+    plan = solve(_log_probs(logits, num_classes=num_classes), where=selected)
+    return _harden(plan, selected, num_classes=num_classes)
 
 
-@partial(jax.jit, static_argnums=(3, 4))
-def _unconfident(logits, where, threshold, num_classes, score):
+@partial(jax.jit, static_argnames=("num_classes", "score"))
+@on_any_mesh
+def _unconfident(logits, where, threshold, *, num_classes, score):
     label, value, _ = SCORES[score](logits, num_classes)
     return where & ((value < threshold) | (label >= num_classes))
 
 
-@partial(jax.jit, static_argnums=1)
-def _log_probs(logits, num_classes):
+@partial(jax.jit, static_argnames="num_classes")
+@on_any_mesh
+def _log_probs(logits, *, num_classes):
     return jax.nn.log_softmax(logits[:, num_classes:], axis=1)
 
 
-@jax.jit
-def _harden(plan):
-    """[M] int32 argmax_k Q_k, in turn where all are equal."""
+@partial(jax.jit, static_argnames="num_classes")
+@on_any_mesh
+def _harden(plan, selected, *, num_classes):
+    """Labels C + argmax_k Q_k of the selected rows, in turn where all are equal."""
     num_rows, num_clusters = plan.shape
     top = plan.max(axis=1)
     undecided = top - plan.min(axis=1) <= _EQUAL * top
     turn = jnp.arange(num_rows, dtype=jnp.int32) % num_clusters
-    return jnp.where(undecided, turn, plan.argmax(axis=1).astype(jnp.int32))
+    cluster = jnp.where(undecided, turn, plan.argmax(axis=1).astype(jnp.int32))
+    return labeled(num_classes + cluster, selected)

@@ -23,6 +23,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.meshes import on_any_mesh
+
 _WIDTH, _LIMIT = 0.25, 30.0  # of a bin; scores beyond ± the limit are at it
 _NUM_BINS = int(2 * _LIMIT / _WIDTH)
 _GAPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # δ over the mean of max(s, 0)
@@ -97,11 +99,12 @@ def foreign_share(
             f"scores must be [M] and [n], got {log_odds.shape} and {known.shape}"
         )
     where = jnp.ones(log_odds.shape, bool) if where is None else where
-    return _estimate(log_odds, known, where, held_out)
+    return _estimate(log_odds, known, where, held_out=held_out)
 
 
-@partial(jax.jit, static_argnums=3)
-def _estimate(log_odds, known, where, held_out):
+@partial(jax.jit, static_argnames="held_out")
+@on_any_mesh(rows=False)
+def _estimate(log_odds, known, where, *, held_out):
     rows = _histogram(log_odds, where)
     anchor = _histogram(known, jnp.ones(known.shape, bool))
     about = _of_known(anchor, _GAPS[:1] if held_out else _GAPS)

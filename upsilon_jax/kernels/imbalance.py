@@ -7,11 +7,12 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from upsilon_jax.kernels.sinkhorn import check_where
+from upsilon_jax.kernels.arguments import ArrayLike, check_where
+from upsilon_jax.kernels.meshes import on_any_mesh
 
 
 def imbalance(
-    labels: jax.Array, num_classes: int, where: jax.Array | None = None
+    labels: ArrayLike, num_classes: int, where: ArrayLike | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """Distance of the label shares q from uniform, and their largest ratio.
 
@@ -40,11 +41,13 @@ def imbalance(
             f"labels must be [M] with num_classes ≥ 1, got {labels.shape} and "
             f"{num_classes}"
         )
-    return _imbalance(labels, check_where(where, labels.size), num_classes)
+    where = check_where(where, labels.size)
+    return _imbalance(labels, where, num_classes=num_classes)
 
 
-@partial(jax.jit, static_argnums=2)
-def _imbalance(labels, where, num_classes):
+@partial(jax.jit, static_argnames="num_classes")
+@on_any_mesh(rows=False)
+def _imbalance(labels, where, *, num_classes):
     counted = where & (labels >= 0) & (labels < num_classes)
     count = jnp.zeros(num_classes, jnp.int32)
     count = count.at[jnp.where(counted, labels, 0)].add(counted).astype(jnp.float32)

@@ -18,7 +18,7 @@ _SHRINKAGE = 0.3
 
 
 class _State(NamedTuple):
-    steps: jax.Array  # [] int32
+    steps: jax.Array | int  # [] int32
     inverse: jax.Array  # [K, K] of the Hessian in z, approximately
     slope: jax.Array  # [K] gradient in z
     u: jax.Array  # [K] change of the potentials

@@ -7,7 +7,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.arguments import ArrayLike, Scalar
 from upsilon_jax.kernels.confidence import SCORES, check_rows
+from upsilon_jax.kernels.meshes import on_any_mesh
 from upsilon_jax.types import PseudoLabels
 
 _DIGIT_BITS = 8  # 256 counts a class and round; a float32 takes four rounds
@@ -15,12 +17,12 @@ _NUM_DIGITS = 1 << _DIGIT_BITS
 
 
 def pseudo_label(
-    logits: jax.Array,
+    logits: ArrayLike,
     num_classes: int,
     *,
-    threshold: float = 0.95,
+    threshold: Scalar = 0.95,
     score: str = "confidence",
-    where: jax.Array | None = None,
+    where: ArrayLike | None = None,
 ) -> PseudoLabels:
     """Labels every confident row with its most probable ID class (Eq. 2).
 
@@ -48,16 +50,16 @@ def pseudo_label(
       [ 0  0  0  1 -1] [1. 1. 1. 1. 0.]
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
-    return _pseudo_label(logits, where, threshold, num_classes, score)
+    return _pseudo_label(logits, where, threshold, num_classes=num_classes, score=score)
 
 
 def rebalance(
-    logits: jax.Array,
+    logits: ArrayLike,
     num_classes: int,
     *,
-    threshold: float = 0.95,
+    threshold: Scalar = 0.95,
     score: str = "confidence",
-    where: jax.Array | None = None,
+    where: ArrayLike | None = None,
 ) -> PseudoLabels:
     """Labels the N most confident rows of every ID class (RPL, Eqs. 4-6).
 
@@ -82,17 +84,19 @@ def rebalance(
       [-1  0 -1  1 -1] [0. 1. 0. 1. 0.]
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
-    return _rebalance(logits, where, threshold, num_classes, score)
+    return _rebalance(logits, where, threshold, num_classes=num_classes, score=score)
 
 
-@partial(jax.jit, static_argnums=(3, 4))
-def _pseudo_label(logits, where, threshold, num_classes, score):
+@partial(jax.jit, static_argnames=("num_classes", "score"))
+@on_any_mesh
+def _pseudo_label(logits, where, threshold, *, num_classes, score):
     label, value, _ = SCORES[score](logits, num_classes)
     return labeled(label, where & (value > threshold) & (label < num_classes))
 
 
-@partial(jax.jit, static_argnums=(3, 4))
-def _rebalance(logits, where, threshold, num_classes, score):
+@partial(jax.jit, static_argnames=("num_classes", "score"))
+@on_any_mesh
+def _rebalance(logits, where, threshold, *, num_classes, score):
     label, value, rank = SCORES[score](logits, num_classes)
     candidate = where & (value > threshold) & (label < num_classes)
     return select(label, candidate, rank, num_classes)

@@ -51,7 +51,9 @@ def _partitioned(compute, rule, sums):
     )
 
     def partition(mesh, shapes, result):
-        axis = shapes[0].sharding.spec[0]
+        # Where nothing is sharded there may be no spec, or an empty one.
+        spec = getattr(shapes[0].sharding, "spec", None)
+        axis = spec[0] if spec else None
         place = lambda rows: NamedSharding(mesh, PartitionSpec(axis if rows else None))
 
         def compute_own(*args):

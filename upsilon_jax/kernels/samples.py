@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.arguments import Scalar
 from upsilon_jax.kernels.rows import by_rows
 
 dot = partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
@@ -28,10 +29,15 @@ class Samples(NamedTuple):
 
 
 def make_samples(
-    log_probs: jax.Array, where: jax.Array | None, epsilon: jax.Array
+    log_probs: jax.Array, where: jax.Array | None, epsilon: Scalar
 ) -> Samples:
-    """Samples of [M, K] log P; rows outside `where` may hold anything."""
-    return Samples(log_probs, where, 1 / jnp.asarray(epsilon, log_probs.dtype))
+    """Samples of [M, K] log P; rows outside `where` may hold anything.
+
+    A traced ε is not checked: it is drawn to where neither ε nor 1/ε underflows.
+    """
+    tiny = jnp.finfo(log_probs.dtype).tiny
+    sharpness = 1 / jnp.asarray(epsilon, log_probs.dtype)
+    return Samples(log_probs, where, jnp.clip(sharpness, tiny, 1 / tiny))
 
 
 def column_maxima(samples: Samples) -> jax.Array:

@@ -6,7 +6,15 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 
+from upsilon_jax.kernels.arguments import (
+    ArrayLike,
+    Scalar,
+    check_num_iters,
+    check_problem,
+)
+from upsilon_jax.kernels.meshes import on_any_mesh
 from upsilon_jax.kernels.samples import (
     column_maxima,
     exponents,
@@ -18,11 +26,11 @@ from upsilon_jax.kernels.samples import (
 
 
 def sinkhorn(
-    log_probs: jax.Array,
+    log_probs: ArrayLike,
     *,
-    epsilon: float = 0.05,
+    epsilon: Scalar = 0.05,
     num_iters: int = 32,
-    where: jax.Array | None = None,
+    where: ArrayLike | None = None,
 ) -> jax.Array:
     """Entropic optimal transport of m samples onto K equally large clusters (Eq. 7).
 
@@ -36,14 +44,14 @@ def sinkhorn(
     Args:
       log_probs: [M, K] log P(cluster | sample), used as given. Entries of -inf get no
         mass.
-      epsilon: entropic temperature ε > 0.
-      num_iters: iterations, at least 1.
+      epsilon: entropic temperature ε > 0, so that neither ε nor 1/ε underflows.
+      num_iters: iterations, from 1 to 2**31 - 1.
       where: [M] bool, samples that take part, m of them; all if None. The others get
         no mass and change nothing, whatever they hold.
 
     Returns:
       [M, K] Q in float32, or float64 for such input. Finite for finite input; a NaN in
-      a row that takes part gives NaN.
+      a row that takes part gives NaN. Derivatives are those of the iterations.
 
     Example:
       All four samples prefer the first cluster; the two that do so least go to the
@@ -60,43 +68,21 @@ def sinkhorn(
       >>> print(np.round(q.sum(axis=0), 2))
       [0.51 0.49]
     """
-    log_probs, where = check_problem(log_probs, epsilon, where)
-    if num_iters < 1:
-        raise ValueError(f"num_iters must be at least 1, got {num_iters}")
-    return _sinkhorn(log_probs, where, float(epsilon), int(num_iters))
+    log_probs, where, epsilon = check_problem(log_probs, epsilon, where)
+    plan, _ = solve(log_probs, where, epsilon, check_num_iters(num_iters))
+    return plan
 
 
-def check_problem(
-    log_probs: jax.Array, epsilon: float, where: jax.Array | None
-) -> tuple[jax.Array, jax.Array | None]:
-    """Checks the arguments that `sinkhorn` and `balance` share."""
-    log_probs = jnp.asarray(log_probs)
-    log_probs = log_probs.astype(jnp.promote_types(log_probs.dtype, jnp.float32))
-    if log_probs.ndim != 2 or log_probs.shape[1] < 1:
-        raise ValueError(f"log_probs must be [M, K ≥ 1], got {log_probs.shape}")
-    if not 0 < epsilon < float("inf"):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
-    if where is not None:
-        where = check_where(where, log_probs.shape[0])
-    return log_probs, where
-
-
-def check_where(where: jax.Array | None, num_rows: int) -> jax.Array:
-    """[M] bool; all rows if None."""
-    if where is None:
-        # XLA would take seconds to sum a constant [1e6] when it compiles.
-        return jax.lax.optimization_barrier(jnp.ones(num_rows, bool))
-    if jnp.shape(where) != (num_rows,):
-        raise ValueError(f"where must be [M] = [{num_rows}], got {jnp.shape(where)}")
-    return jnp.asarray(where, bool)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _sinkhorn(log_probs, where, epsilon, num_iters):
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def solve(
+    log_probs: jax.Array, where: jax.Array | None, epsilon: Scalar, num_iters: int
+) -> tuple[jax.Array, jax.Array]:
+    """[M, K] Q and the [K] potentials g that give it, for arguments in their ranges."""
     return _iterate(log_probs, where, epsilon, num_iters)
 
 
 @jax.jit
+@on_any_mesh(rows=(True, False))
 def _iterate(log_probs, where, epsilon, num_iters):
     """Iterations on g alone: f of a row update is within the pass that uses it."""
     samples = make_samples(log_probs, where, epsilon)
@@ -107,7 +93,7 @@ def _iterate(log_probs, where, epsilon, num_iters):
         return g - jnp.log(jnp.where(mass == 0, 1, mass * g.size))
 
     g = jax.lax.fori_loop(1, num_iters, iterate, _first_column_update(samples))
-    return softmax(samples, g, weight=samples.weight)
+    return softmax(samples, g, weight=samples.weight), g
 
 
 def _first_column_update(samples):
@@ -120,19 +106,26 @@ def _first_column_update(samples):
     return jnp.where(jnp.isneginf(best) | jnp.isposinf(g), 0, g)
 
 
-@_sinkhorn.defjvp
-def _sinkhorn_jvp(epsilon, num_iters, primals, tangents):
+@partial(solve.defjvp, symbolic_zeros=True)
+def _solve_jvp(num_iters, primals, tangents):
     """Differentiates the same iteration in the log domain, a loop of fixed length."""
-    log_probs, where = primals
-    plan = lambda x: _log_domain_sinkhorn(x, where, epsilon, num_iters)
-    return jax.jvp(plan, (log_probs,), tangents[:1])
+    log_probs, where, epsilon = primals
+    along, _, stretch = tangents
+    if isinstance(along, SymbolicZero):
+        along = jnp.zeros_like(log_probs)
+    run = lambda x, epsilon: _log_domain(x, where, epsilon, num_iters=num_iters)
+    if isinstance(stretch, SymbolicZero):
+        return jax.jvp(lambda x: run(x, epsilon), (log_probs,), (along,))
+    return jax.jvp(run, (log_probs, epsilon), (along, stretch))
 
 
-@partial(jax.jit, static_argnums=(2, 3))
-def _log_domain_sinkhorn(log_probs, where, epsilon, num_iters):
+@partial(jax.jit, static_argnames="num_iters")
+@on_any_mesh(rows=(True, False))
+def _log_domain(log_probs, where, epsilon, *, num_iters):
     where = jnp.ones_like(log_probs[:, 0], bool) if where is None else where
     taking_part = where | ~where.any()  # no empty sums: their derivatives are NaN
-    exponent = jnp.where(taking_part[:, None], log_probs, 0) / epsilon
+    sharpness = 1 / jnp.asarray(epsilon, log_probs.dtype)
+    exponent = jnp.where(taking_part[:, None], log_probs, 0) * sharpness
     log_mass = -jnp.log(taking_part.sum().astype(exponent.dtype))
 
     @jax.checkpoint  # keeps f of every iteration, not [M, K] arrays
@@ -141,4 +134,4 @@ def _log_domain_sinkhorn(log_probs, where, epsilon, num_iters):
         return log_mass - jax.nn.logsumexp(exponent + g[None, :], 1), g
 
     f, g = jax.lax.scan(iterate, jnp.zeros_like(exponent[:, 0]), length=num_iters)
-    return jnp.exp(exponent + g[-1][None, :] + f[:, None]) * where[:, None]
+    return jnp.exp(exponent + g[-1][None, :] + f[:, None]) * where[:, None], g[-1]

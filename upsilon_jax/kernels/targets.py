@@ -9,6 +9,8 @@ import jax.numpy as jnp
 
 # Smallest norm a feature vector is divided by: keeps 0/0 out.
 _TINY = 1e-12
+# Smallest share of a class that predictions are divided by.
+_RARE = 1e-6
 
 
 def sharpen(prob: jax.Array, temperature: float) -> jax.Array:
@@ -16,6 +18,25 @@ def sharpen(prob: jax.Array, temperature: float) -> jax.Array:
     if not temperature > 0:
         raise ValueError(f"temperature={temperature} must be positive")
     return jax.nn.softmax(jnp.log(prob) / temperature)
+
+
+def aligned(prob: jax.Array, share: jax.Array) -> jax.Array:
+    """Predictions as they would be if their mean were uniform, [M, C] -> [M, C].
+
+        u_c = s · (q_c / p̄_c) / Σ_k (q_k / p̄_k),    s = Σ_k q_k
+
+    s is 1 unless there are more outputs than the C classes: what these have stays.
+
+    Args:
+      prob: [M, C] q.
+      share: [C] p̄, their mean over many rows. Of a class that is hardly ever predicted
+        it counts as 1e-6.
+    """
+    ratio = prob / jnp.maximum(share, _RARE)[None, :]
+    total = jnp.sum(ratio, axis=1, keepdims=True)
+    mass = jnp.sum(prob, axis=1, keepdims=True)
+    # Where no class has any probability left, nothing is to be aligned.
+    return mass * ratio / jnp.where(total > 0, total, 1)
 
 
 def mixing_weights(key: jax.Array, num: int, alpha: float) -> jax.Array:

@@ -110,15 +110,18 @@ struct Potentials {
   std::vector<float> g;
   float largest = -FLT_MAX;
   bool close = true;  // to each other
+  bool far = false;   // from each other and from 0: their sums lose whole units
 
   explicit Potentials(Vector values) {
     float smallest = FLT_MAX;
     for (size_t k = 0; k < values.element_count(); ++k) {
-      g.push_back(values.typed_data()[k] * kLog2E);
+      // Sums of two of them must not overflow.
+      g.push_back(std::clamp(values.typed_data()[k] * kLog2E, -FLT_MAX / 4, FLT_MAX / 4));
       largest = std::max(largest, g[k]);
       smallest = std::min(smallest, g[k]);
     }
     close = largest - smallest < 40;
+    far = !close && std::max(largest, -smallest) > 1e6f;
   }
 };
 
@@ -133,7 +136,9 @@ Vec Exponentials(const float* x, const Potentials& potentials, int64_t columns,
     shift = Max(Load(x + k * kLanes) + g[k], shift);
   }
   for (int64_t k = 0; k < columns; ++k) {
-    const Vec mass = Exp2(Load(x + k * kLanes) + (g[k] - shift));
+    // At most 0, and 0 for the largest; g - shift first would round far potentials off.
+    const Vec mass = Exp2(potentials.far ? Load(x + k * kLanes) + g[k] - shift
+                                         : Load(x + k * kLanes) + (g[k] - shift));
     total += mass;
     Store(e + k * kLanes, mass);
   }
