@@ -26,6 +26,11 @@ PASSES = {
     "mixmatch+upsilon": ([2 * M, B + 2 * M, M], 1),
     "vat+upsilon": ([B + M, M, M, M], 0),
     "fixmatch": ([B + 2 * M], 0),
+    "softmatch": ([B + 2 * M], 0),
+    "freematch": ([B + 2 * M], 0),
+    "iomatch": ([B + 2 * M], 0),
+    "ssb": ([2 * B + 3 * M], 0),
+    "dac": ([B + 2 * M], 0),
     "openmatch": ([2 * B + 2 * M], 0),
     "orca": ([B + M, B + M], 0),
 }

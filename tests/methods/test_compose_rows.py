@@ -95,6 +95,28 @@ def fixmatch(seen):
     return mean_over_rows(sure * ce(seen.logits(0), label), seen.logits(0))
 
 
+def softmatch(seen):
+    """At its first step: p̄ is that of the batch, and d = 0.999."""
+    known = softmax(seen.logits(1))[:, :C]
+    u = known / known.mean(0)
+    c = (known.sum(1, keepdims=True) * u / u.sum(1, keepdims=True)).max(1)
+    mean = 0.999 / (C + K) + 0.001 * c.mean()
+    variance = 0.999 + 0.001 * c.var(ddof=1)
+    weight = np.exp(-(np.minimum(c - mean, 0) ** 2) * 4 / (2 * variance))
+    return mean_over_rows(weight * ce(seen.logits(0), known.argmax(1)), seen.logits(0))
+
+
+def freematch(seen):
+    """At its first step: averages start at a guess, and d = 0.999."""
+    known = softmax(seen.logits(1))[:, :C]
+    label, c = known.argmax(1), known.max(1)
+    tau = 0.999 / (C + K) + 0.001 * c.mean()
+    share = 0.999 / (C + K) + 0.001 * known.mean(0)
+    sure = c >= (tau * share / share.max())[label]
+    assert 0 < sure[KEPT].sum()
+    return mean_over_rows(sure * ce(seen.logits(0), label), seen.logits(0))
+
+
 def consistency(seen):
     error = (softmax(seen.logits(0)) - softmax(seen.logits(1))) ** 2
     return mean_over_rows(error.mean(1), seen.logits(0))
@@ -166,6 +188,8 @@ DEFINITIONS = {
     "uasd": uasd,
     "ds3l": ds3l,
     "openmatch": openmatch,
+    "softmatch": softmatch,
+    "freematch": freematch,
 }
 
 
@@ -194,7 +218,9 @@ def softmax_of_detectors(o):
     return np.stack([softmax(o[:, :, j]) for j in range(o.shape[2])], axis=2)
 
 
-@pytest.mark.parametrize("name", ["fixmatch", "uasd", "openmatch", "mixmatch"])
+@pytest.mark.parametrize(
+    "name", ["fixmatch", "uasd", "openmatch", "mixmatch", "softmatch", "freematch"]
+)
 def test_a_row_with_a_cluster_has_no_other_loss(name):
     """Its second view takes part in nothing."""
     method, forward, state, batch = setup(name)

@@ -18,6 +18,10 @@ BN_DECAY = 0.9
 _BN = {"epsilon": 1e-3, "slope": 0.1}
 
 
+def shape_of(head):
+    return (head.size,) if isinstance(head.size, int) else head.size
+
+
 def network(heads, *, batch_norm=True, width=8, seed=0, image=IMAGE):
     """(forward, params, stats): dense → BatchNorm and leaky ReLU → every head.
 
@@ -31,11 +35,16 @@ def network(heads, *, batch_norm=True, width=8, seed=0, image=IMAGE):
         params |= {"scale": np.ones(width, np.float32), "shift": 0.1 * draw(width)}
         zero = np.zeros(width, np.float32)
         stats = {"mean": zero, "variance": zero + 1}
+    widths = {"features": width}
     for name, head in heads.items():
-        size = (head.size,) if isinstance(head.size, int) else head.size
-        params[f"{name}_kernel"] = draw(width, math.prod(size))
+        fan_in = widths[head.source]
+        for number, hidden in enumerate(head.hidden, 1):
+            params[f"{name}_hidden{number}"] = draw(fan_in, hidden)
+            fan_in = hidden
+        widths[name] = math.prod(shape_of(head))
+        params[f"{name}_kernel"] = draw(fan_in, widths[name])
         if head.bias:
-            params[f"{name}_bias"] = 0.1 * draw(math.prod(size))
+            params[f"{name}_bias"] = 0.1 * draw(widths[name])
 
     def features_of(params, stats, images, train):
         h = images.reshape(images.shape[0], -1) @ params["dense"]
@@ -57,7 +66,10 @@ def network(heads, *, batch_norm=True, width=8, seed=0, image=IMAGE):
         h, stats = features_of(params, stats, images, train)
         outputs = {"features": h}
         for name, head in heads.items():
-            kernel = params[f"{name}_kernel"]
+            kernel, h = params[f"{name}_kernel"], outputs[head.source]
+            h = jax.lax.stop_gradient(h) if head.detach else h
+            for number in range(1, len(head.hidden) + 1):
+                h = jax.nn.leaky_relu(h @ params[f"{name}_hidden{number}"], 0.1)
             if head.kind == "cosine":
                 unit = lambda x, axis: x / jnp.linalg.norm(x, axis=axis, keepdims=True)
                 z = 10 * unit(h, 1) @ unit(kernel, 0)
@@ -65,8 +77,7 @@ def network(heads, *, batch_norm=True, width=8, seed=0, image=IMAGE):
                 z = h @ kernel
             if head.bias:
                 z += params[f"{name}_bias"][None, :]
-            size = (head.size,) if isinstance(head.size, int) else head.size
-            outputs[name] = z.reshape(z.shape[0], *size)
+            outputs[name] = z.reshape(z.shape[0], *shape_of(head))
         return outputs, stats
 
     return forward, *jax.device_put((params, stats))

@@ -18,12 +18,15 @@ from upsilon_jax.methods.compose import (
     composed,
     split_name,
 )
+from upsilon_jax.methods.dac import dac
+from upsilon_jax.methods.iomatch import iomatch
 from upsilon_jax.methods.orca import orca
 from upsilon_jax.methods.pl_reweight import pl_reweight
+from upsilon_jax.methods.ssb import ssb
 from upsilon_jax.methods.strategies import open_set, oracle, re_assigned
 from upsilon_jax.methods.upsilon import upsilon
 
-METHODS = {
+METHODS: dict[str, Callable[..., Method]] = {
     "baseline": baseline,
     **BASES,  # pl, pi_model, mean_teacher, vat, mixmatch, fixmatch, uasd …
     # Alone, vanilla PL may draw its batches from P.
@@ -43,6 +46,9 @@ METHODS = {
     "re_assigned": re_assigned,
     "open_set": open_set,
     "oracle": oracle,
+    "iomatch": iomatch,
+    "ssb": ssb,
+    "dac": dac,
 }
 
 __all__ = [

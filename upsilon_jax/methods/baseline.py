@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 
 from upsilon_jax.kernels.losses import cross_entropy
 from upsilon_jax.methods.base import Method
@@ -35,6 +36,22 @@ def joint_pass(forward, params, state, batch, key, num_views=1):
     cuts = [num_labeled + v * num_unlabeled for v in range(num_views)]
     z_l, *z_views = jnp.split(outputs["logits"], cuts)
     return jnp.mean(cross_entropy(z_l, batch.label)), z_views, stats
+
+
+def joint_outputs(forward, params, state, batch, key):
+    """One forward over every view of the labeled and the unlabeled rows.
+
+    All these rows reach BatchNorm.
+
+    Returns:
+      The outputs of every head by name, each a list with the rows of every view: first
+      the labeled ones, [B, ...], then the unlabeled ones, [M, ...]; and the new
+      statistics.
+    """
+    images = [*batch.image, *batch.views]
+    outputs, stats = forward(params, state.stats, jnp.concatenate(images), key, True)
+    cuts = np.cumsum([len(view) for view in images])[:-1]
+    return {name: jnp.split(rows, cuts) for name, rows in outputs.items()}, stats
 
 
 def baseline(num_classes: int) -> Method:

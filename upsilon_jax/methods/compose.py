@@ -30,11 +30,13 @@ from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.ds3l import ds3l
 from upsilon_jax.methods.fixmatch import fixmatch
+from upsilon_jax.methods.freematch import freematch
 from upsilon_jax.methods.mean_teacher import mean_teacher
 from upsilon_jax.methods.mixmatch import mixmatch
 from upsilon_jax.methods.openmatch import openmatch
 from upsilon_jax.methods.pi_model import pi_model
 from upsilon_jax.methods.selection import SelfTuned, in_cluster, rows_of
+from upsilon_jax.methods.softmatch import softmatch
 from upsilon_jax.methods.uasd import uasd
 from upsilon_jax.methods.upsilon import upsilon, vanilla_pl
 from upsilon_jax.methods.vat import vat
@@ -154,6 +156,8 @@ BASES: Mapping[str, Callable[..., Method]] = {
     "uasd": uasd,
     "ds3l": ds3l,
     "openmatch": openmatch,
+    "softmatch": softmatch,
+    "freematch": freematch,
 }
 # What is put around it, by the name after the "+": (base, num_classes, *, ...)
 SUFFIXES: Mapping[str, Callable[..., Method]] = {
@@ -162,6 +166,7 @@ SUFFIXES: Mapping[str, Callable[..., Method]] = {
     "upsilon": compose,
 }
 _OWN_LABELS = "its pseudo-labels come from RPL or SEC already"
+_OWN_OUTLIERS = "it has a model of foreign images of its own"
 _KNOWN_LABELS = "its labels are known, not predicted"
 # Why a method is no base.
 _REFUSED = {
@@ -170,6 +175,7 @@ _REFUSED = {
     "pl_reweight": "its weights balance the classes already",
     **dict.fromkeys(("rpl", "sec", "upsilon", "upsilon_k1"), _OWN_LABELS),
     **dict.fromkeys(("upsilon_ent", "upsilon_sd"), _OWN_LABELS),
+    **dict.fromkeys(("iomatch", "ssb", "dac"), _OWN_OUTLIERS),
     **dict.fromkeys(("re_assigned", "open_set", "oracle"), _KNOWN_LABELS),
 }
 

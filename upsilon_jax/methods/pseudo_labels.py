@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ def pseudo_label_method(
     *,
     refresh: Callable | None,
     labeler: str = "live",
-    **loss: float | str,
+    **loss: Any,
 ) -> Method:
     """A method that trains on the labels of P and renews P at each refresh.
 

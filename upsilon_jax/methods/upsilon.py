@@ -106,7 +106,7 @@ def upsilon(
         pseudo_batches=pseudo_batches,
     )
     if num_clusters and score == "confidence":
-        method = _self_tuned(method) if tuned else _told(method, ood_threshold)
+        method = _self_tuned(method) if tuned else _told(method, float(ood_threshold))
     return method
 
 

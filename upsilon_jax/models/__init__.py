@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +98,8 @@ def forward_of(module: Classifier) -> Forward:
     ) -> tuple[Outputs, Stats]:
         variables = {"params": params, "batch_stats": stats}
         if not train:
-            return module.apply(variables, images, train=False), stats
+            outputs = cast(Outputs, module.apply(variables, images, train=False))
+            return outputs, stats
         outputs, new = module.apply(
             variables, images, train=True, mutable=["batch_stats"]
         )

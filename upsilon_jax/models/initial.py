@@ -27,9 +27,7 @@ def kernel_std(shape: tuple[int, ...]) -> float:
     return math.sqrt(2 / (shape[0] + shape[1]))
 
 
-def shapes_of(
-    module: nn.Module, image_shape: tuple[int, int, int]
-) -> tuple[Params, Stats]:
+def shapes_of(module: nn.Module, image_shape: tuple[int, ...]) -> tuple[Params, Stats]:
     """(params, stats) of a network, as trees of `jax.ShapeDtypeStruct`."""
     variables = _shapes(module, image_shape)
     return variables["params"], variables["batch_stats"]
