@@ -4,7 +4,21 @@ Anything else that is raised is a fault of the program, and keeps its traceback.
 """
 
 import difflib
+import enum
 from collections.abc import Iterable
+
+
+class ExitCode(enum.IntEnum):
+    """How a command ended; docs/reliability.md lists them.
+
+    One that a signal stopped ends with 128 + its number, as in a shell: 130 is Ctrl-C,
+    143 is SIGTERM.
+    """
+
+    DONE = 0
+    FAILED = 1  # a fault of the program; of a sweep, some runs crashed or were refused
+    REFUSED = 2  # a UserError
+    DIVERGED = 3  # the loss was not finite; the same whenever the command is repeated
 
 
 class UserError(Exception):

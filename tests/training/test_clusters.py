@@ -22,7 +22,12 @@ def auto(config, field="method.num_clusters"):
 
 
 def settle(config, workdir):
-    return settle_clusters(config, workdir, mesh=None, shared=Shared())
+    said = []
+    config, lines = settle_clusters(
+        config, workdir, mesh=None, shared=Shared(), say=said.append
+    )
+    assert len(said) == len(lines)  # a line before a probe, and one after it
+    return config, lines
 
 
 @pytest.mark.parametrize("number", [3, 8, 15])
@@ -89,7 +94,8 @@ def test_a_run_with_a_number_from_the_data_is_the_run_with_that_number(
     number = stored["method"]["num_clusters"]
     assert 2 <= number <= 20
     line = f"K = {number} clusters, chosen from the features of a network trained for"
-    assert f"{line} 10 steps on the labeled images" in shown.out + shown.err
+    before, _ = shown.err.split(f"{line} 10 steps on the labeled images")
+    assert "K is left to the data: training for 10 steps" in before
 
     monkeypatch.setattr(clusters, "prepare", None)  # no second probe
     resumed = upsilon_jax.train(asked, tmp_path / "auto")

@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.workdir.checkpoint import (
-    Checkpoints,
-    locked,
-    restore_part,
-    tree_digest,
-)
+from upsilon_jax.workdir.checkpoint import Checkpoints, restore_part
+from upsilon_jax.workdir.lock import locked
+from upsilon_jax.workdir.seal import tree_digest
 
 
 def state(seed):
@@ -159,7 +156,7 @@ def test_a_second_process_is_told_who_holds_the_workdir(tmp_path):
     code = (
         "import pathlib\n"
         "from upsilon_jax.errors import WorkdirError\n"
-        "from upsilon_jax.workdir.checkpoint import locked\n"
+        "from upsilon_jax.workdir.lock import locked\n"
         f"try:\n  with locked(pathlib.Path({str(tmp_path)!r})): print('locked')\n"
         "except WorkdirError as error: print(error)"
     )

@@ -19,7 +19,8 @@ def setup() -> None:
     from upsilon_jax.runtime import compilation, folders, interrupts, memory
 
     memory.keep_freed()
-    if not jax.config.jax_compilation_cache_dir:
+    # jax adds the attributes of its config when it is imported.
+    if not jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
         try:
             compilation.enable_cache(folders.private_cache("compiled"))
         except OSError as error:

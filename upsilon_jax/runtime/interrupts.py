@@ -1,25 +1,26 @@
 """SIGTERM and Ctrl-C: stop at the next safe point, after saving.
 
-A command calls `install`, training declares itself with `listening` and looks with
-`check` wherever it could stop. Outside of `listening` signals act as they always did.
+A program calls `install`, training declares itself with `listening` and looks with
+`check` wherever it could stop. Outside of `listening` signals act as they always did,
+but in our commands (`answer`, `raised`) they are one line and an exit code.
+
+JAX is imported only where it is asked: a command answers before it has loaded it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
-
-import jax
-import numpy as np
-from jax.experimental import multihost_utils
+from typing import Any
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asked training to stop; it has saved and goes on when started again."""
+    """A signal asked to stop; training has saved and goes on when started again."""
 
     def __init__(self, signum: int):
         super().__init__(f"stopped by {signal.Signals(signum).name}")
@@ -31,7 +32,33 @@ class _Signals:
 
     listeners = 0
     request: int | None = None  # the first signal since `listening` was opened
-    previous: dict[int, object] = {}  # handlers from before `install`
+    previous: dict[int, Any] = {}  # handlers from before `install`
+    raised = False  # whether a signal becomes Interrupted where nobody listens
+
+
+def answer(name: str) -> None:
+    """What a command does first: a signal ends it with a line and an exit code.
+
+    At once, without any clearing up: an exception may be lost in the imports that
+    follow, and nothing is written before `raised`.
+    """
+
+    def leave(signum, frame) -> None:
+        os.write(2, f"{name}: {Interrupted(signum)}\n".encode())
+        os._exit(Interrupted(signum).exit_code)
+
+    for signum in _SIGNALS:
+        signal.signal(signum, leave)
+
+
+@contextlib.contextmanager
+def raised() -> Iterator[None]:
+    """While open, the first signal raises Interrupted where nobody listens."""
+    _Signals.raised = True
+    try:
+        yield
+    finally:
+        _Signals.raised, _Signals.request = False, None
 
 
 def install() -> None:
@@ -71,7 +98,7 @@ def check() -> None:
 
     Of several processes none may stop alone: there, only `check_together` does it.
     """
-    if _Signals.request and jax.process_count() == 1:
+    if _Signals.request and _num_processes() == 1:
         raise Interrupted(_Signals.request)
 
 
@@ -80,17 +107,28 @@ def check_together() -> None:
 
     They must all call it at the same point; it waits for the slowest.
     """
-    if jax.process_count() > 1:
+    if _num_processes() > 1:
+        import numpy as np
+        from jax.experimental import multihost_utils
+
         asked = multihost_utils.process_allgather(np.int32(_Signals.request or 0))
         _Signals.request = int(asked.max()) or None
     if _Signals.request:
         raise Interrupted(_Signals.request)
 
 
+def _num_processes() -> int:
+    import jax
+
+    return jax.process_count()
+
+
 def _note(signum, frame) -> None:
-    if _Signals.listeners and not _Signals.request:
+    if not _Signals.request and (_Signals.listeners or _Signals.raised):
         _Signals.request = signum
-        return
+        if _Signals.listeners:
+            return
+        raise Interrupted(signum)
     signal.signal(signum, _Signals.previous[signum])
     try:
         signal.raise_signal(signum)

@@ -1,13 +1,44 @@
-"""How the process keeps its memory."""
+"""How much memory the process may have, and how it keeps it."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
+import pathlib
 import sys
 
 # Parameters of glibc's `mallopt`, from malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _LARGEST = 2**31 - 1  # bytes: what is larger would leave holes too large to waste
+
+_CGROUP = pathlib.Path("/sys/fs/cgroup/memory.max")  # of a container
+
+
+def most_bytes() -> int:
+    """Bytes that the process can have at the very most; 2^63 if nobody says.
+
+    That is the memory of the machine, unless the container or `ulimit -v` allow less.
+    """
+    limits = [2**63]
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
+        limits.append(int(_CGROUP.read_text()))
+    with contextlib.suppress(ImportError):  # Windows has none
+        import resource
+
+        limits.append(resource.getrlimit(resource.RLIMIT_AS)[0])
+    return min(limit for limit in limits if limit > 0)  # -1 stands for no limit
+
+
+def shown(num_bytes: float) -> str:
+    """A number of bytes as people say it: 1.5 GiB."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if num_bytes < 1024:
+            return f"{num_bytes:.3g} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes:.3g} EiB"
 
 
 def keep_freed() -> None:

@@ -32,7 +32,8 @@ def seed_meshes(num_seeds: int) -> list[Mesh]:
 
 
 def _default_devices() -> list[jax.Device]:
-    default = jax.config.jax_default_device
+    # jax adds the attributes of its config when it is imported.
+    default = jax.config.jax_default_device  # type: ignore[attr-defined]
     return jax.devices() if default is None else [default]
 
 

@@ -10,6 +10,7 @@ takes it from there.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 
 import ml_collections
 import numpy as np
@@ -41,14 +42,16 @@ def settle_clusters(
     *,
     mesh: Mesh | None,
     shared: Shared,
+    say: Callable[[str], None],
 ) -> tuple[ml_collections.ConfigDict, tuple[str, ...]]:
-    """A config whose K is a number, and what there is to say about it.
+    """A config whose K is a number, and what is to be said of it with the run's notes.
 
     Args:
       config: valid; returned as it is unless its K is "auto".
       workdir: if a run has begun there, its K is taken.
       mesh: the devices to use; None for all of them.
       shared: data and programs of other runs.
+      say: tells the person at once what the time is for.
     """
     field = auto_clusters(flatten(config))
     if field is None:
@@ -56,6 +59,10 @@ def settle_clusters(
     number, lines = _stored(workdir, field), ()
     if number is None:
         run = _probe_run(config, mesh, shared)
+        say(
+            f"K is left to the data: training for {run.schedule.total_steps} steps on "
+            "the labeled images first, to choose it; the run's own steps come on top"
+        )
         number = count_directions(_least_known(run))
         lines = (
             f"K = {number} clusters, chosen from the features of a network trained for "

@@ -11,6 +11,7 @@ from upsilon_jax import native
 from upsilon_jax.data.splits import digest
 from upsilon_jax.report.run_files import RunFiles
 from upsilon_jax.report.workdir_files import write_all
+from upsilon_jax.runtime import interrupts
 from upsilon_jax.training.concerns import concerns
 from upsilon_jax.training.findings import Found, final_measures, with_thumbnails
 from upsilon_jax.training.manifest import foreign_below
@@ -18,8 +19,8 @@ from upsilon_jax.training.progress import Progress
 from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir import files, findings, records, schema
-from upsilon_jax.workdir.checkpoint import tree_digest
 from upsilon_jax.workdir.schema import Manifest, Result
+from upsilon_jax.workdir.seal import tree_digest
 
 
 def make_result(run: Run, progress: Progress, found: Found | None) -> Result:
@@ -57,7 +58,8 @@ def write_end(
 ) -> None:
     """Writes what a run leaves at its end; `result.json` last, for it says it is all.
 
-    Whatever of it a killed run did not write, the same command writes.
+    Whatever of it a killed run did not write, the same command writes. A signal is
+    answered between two files.
     """
     # Only now is it known for sure whether C++ code ran, and what is foreign.
     manifest = records.read(Manifest, workdir / files.MANIFEST)
@@ -65,13 +67,16 @@ def write_end(
         native=result.native, foreign_below=foreign_below(run, state, result.foreign)
     )
     files.write_json(workdir / files.MANIFEST, manifest)
+    interrupts.check()
     shown = found and with_thumbnails(run, found.findings, manifest)
     if shown:
         findings.save(workdir / files.FINDINGS, shown)
     else:  # what is there is of an earlier config
         for name in (files.FINDINGS, files.UNLABELED, files.LABEL_NEXT):
             (workdir / name).unlink(missing_ok=True)
+    interrupts.check()
     write_all(RunFiles(workdir, result, manifest, shown))
+    interrupts.check()
     files.write_json(workdir / files.RESULT, result)
 
 

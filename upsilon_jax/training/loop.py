@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 
 import jax
 import ml_collections
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from upsilon_jax.config.from_data import left_open
 from upsilon_jax.data.digest import file_digests
 from upsilon_jax.inference.metrics import measure_labels
+from upsilon_jax.report.workdir_files import remake_missing
 from upsilon_jax.training.clusters import settle_clusters
 from upsilon_jax.training.ending import concerns_of, make_result, write_end
 from upsilon_jax.training.epoch import train_epoch
@@ -25,18 +27,16 @@ from upsilon_jax.training.pretrained import (
     leave_pretrained,
     pretrained_folder,
 )
-from upsilon_jax.training.progress import Progress, resume
+from upsilon_jax.training.progress import Progress, check_fits, resume
 from upsilon_jax.training.refresh import accuracy, refresh
 from upsilon_jax.training.setup import Run, Shared, initial_state, prepare
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir import files, records
-from upsilon_jax.workdir.checkpoint import (
-    Checkpoints,
-    has_checkpoint,
-    locked,
-)
-from upsilon_jax.workdir.observer import Observer
+from upsilon_jax.workdir.checkpoint import Checkpoints, clear_unfinished
+from upsilon_jax.workdir.lock import locked
+from upsilon_jax.workdir.observer import Observer, say
 from upsilon_jax.workdir.pace import Pace
+from upsilon_jax.workdir.saved import has_saved, set_run_aside
 from upsilon_jax.workdir.schema import Entry, Manifest, Result
 
 
@@ -47,6 +47,7 @@ def train_run(
     mesh: Mesh | None = None,
     shared: Shared | None = None,
     override_config: bool = False,
+    start_over: bool = False,
     pretrained: pathlib.Path | None = None,
     label: str = "",
 ) -> Result:
@@ -58,6 +59,7 @@ def train_run(
       mesh: the devices to use; None for all of them.
       shared: data and programs of other runs.
       override_config: goes on although the stored config differs.
+      start_over: sets aside what is in the workdir, and begins at step 0.
       pretrained: a folder with the supervised epochs of other runs.
       label: which of several runs this is, for what is shown.
 
@@ -66,8 +68,9 @@ def train_run(
     """
     # Of several processes the first alone writes; checkpoints are orbax's business.
     chief = jax.process_index() == 0
-    workdir.mkdir(parents=True, exist_ok=True)
     with locked(workdir) if chief else contextlib.nullcontext():
+        if start_over:
+            _set_aside_together(workdir)
         find = lambda config: files.find_result(
             workdir,
             config.to_dict(),
@@ -75,22 +78,29 @@ def train_run(
             left_open=left_open(config),
         )
         if found := find(config):  # the data may be gone
+            if chief:
+                remake_missing(workdir)
             return found
         shared = shared or Shared()
-        config, said = settle_clusters(config, workdir, mesh=mesh, shared=shared)
+        told = lambda line: say(line, label) if chief else None
+        config, said = settle_clusters(
+            config, workdir, mesh=mesh, shared=shared, say=told
+        )
         run = prepare(config, mesh=mesh, shared=shared, notes=said)
         state = initial_state(run)
         manifest = make_manifest(run, state)
-        if has_checkpoint(workdir):
+        if has_saved(workdir):
             check_unchanged(workdir, manifest, run.source)
         if found := find(run.config):  # what was left open is now chosen
             return found
         if chief:
-            _write_start(run, manifest, workdir)
+            clear_unfinished(workdir)
         if pretrained:
             pretrained = pretrained_folder(run, manifest, pretrained)
         with _opened(run, state, workdir, chief, label, pretrained) as opened:
             progress, checkpoints, observer = opened
+            if chief:
+                _write_start(run, manifest, workdir)
             save = lambda: checkpoints.save(
                 progress.number, progress.state, progress.record()
             )
@@ -195,8 +205,16 @@ def _finish_epoch(
             observer.say(f"warning: {line}")
 
 
+def _set_aside_together(workdir: pathlib.Path) -> None:
+    """Of several processes the first does it, before any other looks."""
+    if jax.process_index() == 0:
+        set_run_aside(workdir)
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices("the earlier run is set aside")
+
+
 def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
-    """What a run leaves at its start."""
+    """What a run leaves at its start, once it is sure that it can go on here."""
     files.write_json(workdir / files.CONFIG, run.config.to_dict())
     files.write_json(workdir / files.MANIFEST, manifest)
     if photos := file_digests(run.source):
@@ -222,6 +240,7 @@ def _opened(
         if not checkpoint and pretrained:
             checkpoint = find_pretrained(pretrained, state)
         progress = resume(checkpoint) if checkpoint else Progress(state)
+        check_fits(progress, run.schedule, workdir)
         pace = Pace(run.schedule, uses_unlabeled=bool(run.method.views))
         shown = {"active": chief, "label": label}
         with Observer(workdir, pace, progress.step, **shown) as observer:

@@ -57,16 +57,21 @@ def check_unchanged(workdir: pathlib.Path, manifest: Manifest, source: Source) -
     """Refuses to go on with a run whose data are no longer those it began with.
 
     Args:
-      workdir: of the run; without a manifest nothing can be said.
+      workdir: of the run, which has saved.
       manifest: of the data as they are now.
       source: the data.
 
     Raises:
       DataError: one line that says what changed, by file where images are files.
-      WorkdirError: the data are the same, but other images were drawn from them.
+      WorkdirError: the data are the same, but other images were drawn from them; or
+        there is no manifest, which says what the data were.
     """
     if not (workdir / MANIFEST).exists():
-        return
+        raise WorkdirError(
+            f"{workdir / MANIFEST}: is missing, so nobody can tell whether the images "
+            "are those that the run there began with; restore it from a copy, give "
+            "another --workdir, or --start_over, which sets the old run aside"
+        )
     before = read(Manifest, workdir / MANIFEST)
     parts = changed(before.data_digest, manifest.data_digest)
     if parts:

@@ -17,7 +17,13 @@ from upsilon_jax.errors import WorkdirError
 from upsilon_jax.training.progress import Progress
 from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
-from upsilon_jax.workdir.checkpoint import Checkpoint, Checkpoints, locked
+from upsilon_jax.workdir.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    clear_unfinished,
+)
+from upsilon_jax.workdir.lock import locked
+from upsilon_jax.workdir.saved import set_run_aside
 from upsilon_jax.workdir.schema import Manifest
 
 
@@ -54,7 +60,9 @@ def find_pretrained(folder: pathlib.Path, template: TrainState) -> Checkpoint | 
     with contextlib.closing(Checkpoints(folder, keep=1)) as checkpoints:
         try:
             return checkpoints.restore(template)[0]
-        except WorkdirError:  # damaged: it is only a short cut
+        except WorkdirError:  # damaged: it is only a short cut, and others make it anew
+            with contextlib.suppress(WorkdirError), locked(folder):
+                set_run_aside(folder)
             return None
 
 
@@ -62,8 +70,8 @@ def leave_pretrained(run: Run, folder: pathlib.Path, progress: Progress) -> None
     """Leaves the state for others, if this is the epoch, and nobody else is at it."""
     if progress.epoch != epochs_in_common(run) or not progress.epoch:
         return
-    folder.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(WorkdirError), locked(folder):
+        clear_unfinished(folder)
         with contextlib.closing(Checkpoints(folder, keep=1)) as checkpoints:
             if not checkpoints.has_any():
                 checkpoints.save(progress.number, progress.state, progress.record())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import jax
 
+from upsilon_jax.config import Schedule
+from upsilon_jax.errors import WorkdirError
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.checkpoint import Checkpoint
 from upsilon_jax.workdir.records import parse_history, plain
@@ -64,6 +67,16 @@ class Progress:
             "sums": self.sums,
             "resumed_from": self.resumed_from,
         }
+
+
+def check_fits(progress: Progress, schedule: Schedule, workdir: pathlib.Path) -> None:
+    """Raises a WorkdirError if a run is already longer than it is to be."""
+    if progress.step > schedule.total_steps or progress.epoch > schedule.epochs:
+        raise WorkdirError(
+            f"{workdir}: the run there has taken {progress.step} steps, more than the "
+            f"{schedule.total_steps} of train.epochs={schedule.epochs}; give more "
+            "epochs, or another --workdir"
+        )
 
 
 def resume(checkpoint: Checkpoint) -> Progress:

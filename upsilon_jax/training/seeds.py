@@ -19,6 +19,7 @@ from upsilon_jax.config import of_seed, validate
 from upsilon_jax.runtime import interrupts, sharding
 from upsilon_jax.training.loop import train_run
 from upsilon_jax.training.setup import Shared
+from upsilon_jax.workdir.place import local_path
 from upsilon_jax.workdir.records import plain
 from upsilon_jax.workdir.schema import Result
 from upsilon_jax.workdir.summary import of_seeds
@@ -29,6 +30,7 @@ def train(
     workdir: str | pathlib.Path,
     *,
     override_config: bool = False,
+    start_over: bool = False,
     pretrained: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """Trains as the config says, or goes on where the workdir's checkpoint stands.
@@ -40,7 +42,10 @@ def train(
       config: see `upsilon_jax/config`.
       workdir: gets checkpoints, TensorBoard events and the files that `docs/result.md`
         lists; with several seeds, each in a folder `seed_S` of its own.
-      override_config: goes on although the stored config differs.
+      override_config: goes on although the stored config differs, in fields that may
+        change under a checkpoint.
+      start_over: sets aside what is in the workdir, in a folder `earlier` there, and
+        begins at step 0.
       pretrained: a folder for supervised epochs that runs of a sweep have in common.
 
     Returns:
@@ -51,9 +56,13 @@ def train(
       KeyboardInterrupt: somebody wants it to stop; it is saved.
     """
     validate(config)
-    workdir, count = pathlib.Path(workdir), config.train.num_seeds
+    workdir, count = local_path(workdir), config.train.num_seeds
     with interrupts.listening():
-        told = {"override_config": override_config, "pretrained": pretrained}
+        told = {
+            "override_config": override_config,
+            "start_over": start_over,
+            "pretrained": pretrained,
+        }
         if count == 1:
             return plain(train_run(config, workdir, **told))
         return plain(of_seeds(_train_seeds(config, workdir, **told)))

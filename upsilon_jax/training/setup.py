@@ -22,6 +22,7 @@ from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import Method
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training import feed
+from upsilon_jax.training.memory import check_memory
 from upsilon_jax.training.programs import Programs, make_programs, program_key
 from upsilon_jax.training.step import Pixels, init_state, make_optimizer
 from upsilon_jax.types import Splits, TrainState
@@ -112,6 +113,7 @@ def prepare(
     method = build_method(config, splits.num_classes, num_ood, len(splits.unlabeled))
     mesh = mesh or sharding.data_mesh()
     _check(config, method, source, splits, mesh)
+    check_memory(config, source, splits, method.heads["logits"].size, mesh)
     schedule = make_schedule(config, method, len(splits.unlabeled))
     module = build_model(config, method, native=mesh.size == 1)
     optimizer = build_optimizer(config, schedule)

@@ -1,37 +1,56 @@
-"""Checkpoints: orbax, with a checksum, a lock, and a fall back to an older step.
+"""Checkpoints: orbax, with checksums and a fall back to an older step.
 
-Orbax writes atomically and asynchronously, but it neither checks array payloads nor
-locks the folder, and `latest_step()` may name one that cannot be read. So every
-one carries a digest of its arrays, and the newest that verifies is restored.
+Orbax writes atomically and asynchronously, but it does not check array payloads, and
+`latest_step()` may name one that cannot be read. So every one is sealed (`seal.py`),
+and the newest whose seal is whole is restored.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
-import os
+import errno
 import pathlib
 import shutil
-import socket
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 import orbax.checkpoint as ocp
 
-from upsilon_jax.errors import WorkdirError, WorkdirInUse
-
-_FOLDER = "checkpoints"
+from upsilon_jax.errors import WorkdirError
+from upsilon_jax.workdir.saved import (
+    CHECKPOINTS,
+    DAMAGED,
+    START_OVER,
+    checkpoint_numbers,
+    has_saved,
+    mark_saved,
+    unused,
+)
+from upsilon_jax.workdir.seal import (
+    Damaged,
+    arrays_of,
+    check_parts,
+    check_seal,
+    differing_arrays,
+    seal,
+)
+from upsilon_jax.workdir.whole import system_error
 
 # Orbax keeps the number of the save under way in a class attribute. Two threads that
 # start to save at the same time (two seeds) take each other's, and one waits for ever.
 _starting = threading.Lock()
 
-
-_NO_MATCH = "its arrays do not match their checksum"
+# Reasons for which a sound checkpoint cannot be read.
+_NOT_ITS_FAULT = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ESTALE,
+}
 
 
 class Checkpoint(NamedTuple):
@@ -42,73 +61,26 @@ class Checkpoint(NamedTuple):
     record: dict
 
 
-def tree_digest(tree: Any) -> str:
-    """sha256 over names, dtypes, shapes and bytes of all arrays of a tree."""
-    sha = hashlib.sha256()
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        array = np.asarray(leaf)
-        sha.update(f"{jax.tree_util.keystr(path)}{array.dtype}{array.shape}".encode())
-        sha.update(np.ascontiguousarray(array).data)
-    return sha.hexdigest()
-
-
-def _digests(state: Any) -> dict[str, str]:
-    """Of every part of a state, so that one part can be read and checked alone."""
-    parts = state._asdict() if hasattr(state, "_asdict") else state
-    return {name: tree_digest(part) for name, part in parts.items()}
-
-
-def _matches(state: Any, digests: dict[str, str] | None, digest: str | None) -> bool:
-    """Whether a state is what was saved; earlier versions kept one digest of it all."""
-    return digests == _digests(state) if digests else digest == tree_digest(state)
-
-
-def _why(error: Exception) -> str:
-    """One line on a failed restore.
-
-    Orbax raises KeyError, ValueError, OSError, JSONDecodeError or a bare Exception,
-    depending on which of its files is damaged.
-    """
-    return " ".join([f"{type(error).__name__}:", *str(error).splitlines()[:1]])
-
-
-@contextlib.contextmanager
-def locked(workdir: pathlib.Path) -> Iterator[None]:
-    """Holds the workdir: a second process gets a WorkdirInUse that names the first."""
-    path = workdir / ".lock"
-    with open(path, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise WorkdirInUse(
-                f"{workdir} is in use by {file.read().strip() or 'another process'}; "
-                "wait for it, or give another --workdir"
-            ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        yield
-
-
-def has_checkpoint(workdir: pathlib.Path) -> bool:
-    """Whether a run in this folder has saved anything yet."""
-    return any(path.name.isdigit() for path in (workdir / _FOLDER).glob("*"))
+def clear_unfinished(workdir: pathlib.Path) -> None:
+    """Removes what a killed process had begun to save; only who has locked it may."""
+    for path in (workdir / CHECKPOINTS).glob("*.orbax-checkpoint-tmp*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class Checkpoints:
     """The checkpoints of one workdir, newest `keep` of them."""
 
     def __init__(self, workdir: pathlib.Path, keep: int):
-        self._folder = workdir.absolute() / _FOLDER
-        self._quarantine = workdir.absolute() / "corrupt"
+        self._workdir = workdir.absolute()
+        self._folder = self._workdir / CHECKPOINTS
         self._newest: int | None = None
-        self._manager = ocp.CheckpointManager(
-            self._folder,
-            options=ocp.CheckpointManagerOptions(
-                max_to_keep=keep, enable_async_checkpointing=True
-            ),
-        )
+        with self._named_errors("cannot be used"):
+            self._manager = ocp.CheckpointManager(
+                self._folder,
+                options=ocp.CheckpointManagerOptions(
+                    max_to_keep=keep, enable_async_checkpointing=True
+                ),
+            )
 
     def save(self, number: int, state: Any, record: dict) -> None:
         """Starts writing, under a number above all earlier ones, unless it is there.
@@ -117,14 +89,16 @@ class Checkpoints:
         """
         if number == self._newest:
             return
-        record = {**record, "digests": _digests(state)}
-        with _starting, self._named_errors():
+        sealed = seal(number, state, record)
+        with _starting, self._named_errors("cannot save"):
             saved = self._manager.save(
                 number,
                 args=ocp.args.Composite(
-                    state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(record)
+                    state=ocp.args.StandardSave(state), record=ocp.args.JsonSave(sealed)
                 ),
             )
+            if self._newest is not None:  # orbax has waited for that one
+                mark_saved(self._workdir)
         if not saved:
             raise WorkdirError(f"{self._folder}: checkpoint {number} was not saved")
         self._newest = number
@@ -134,65 +108,110 @@ class Checkpoints:
         return bool(self._manager.all_steps())
 
     def restore(self, template: Any) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint that verifies, or None if none was ever saved.
+        """The newest checkpoint that is whole, or None if none was ever saved.
 
-        Those that do not are moved to `corrupt/`, so that nothing overwrites them.
+        Newer ones that are damaged are moved to `corrupt/`, so that the run can write
+        these numbers again. If none is whole nothing is moved.
 
         Args:
           template: a state of the same structure, shapes, dtypes and shardings.
 
         Returns:
           The checkpoint, and one line for every one that had to be passed over.
+
+        Raises:
+          WorkdirError: there is none to go on from, or it is of another network.
         """
-        complaints = []
+        damaged: dict[int, str] = {}
         for number in sorted(self._manager.all_steps(), reverse=True):
-            checkpoint, complaint = self._read(number, template)
-            if checkpoint:
-                self._newest = number
-                return checkpoint, complaints
-            complaints.append(f"checkpoint {number} cannot be used: {complaint}")
-            self._set_aside(number)
-        if complaints:
+            try:
+                checkpoint = self._read(number, template)
+            except Damaged as why:
+                damaged[number] = f"checkpoint {number} cannot be used: {why}"
+                continue
+            self._set_aside(list(damaged))
+            self._newest = number
+            return checkpoint, list(damaged.values())
+        if damaged:
+            told = "; ".join(damaged.values())
             raise WorkdirError(
-                f"{self._folder}: no checkpoint can be used. " + "; ".join(complaints)
+                f"{self._folder}: no checkpoint can be used. {told}. {START_OVER}"
             )
-        return None, complaints
-
-    def _read(self, number: int, template: Any) -> tuple[Checkpoint | None, str]:
-        try:
-            restored = self._manager.restore(
-                number,
-                args=ocp.args.Composite(
-                    state=ocp.args.StandardRestore(template),
-                    record=ocp.args.JsonRestore(),
-                ),
+        if has_saved(self._workdir):
+            raise WorkdirError(
+                f"{self._workdir} has saved checkpoints, and none of them is in "
+                f"{CHECKPOINTS}/ any more. {START_OVER}"
             )
-        except Exception as error:  # see `_why`
-            return None, _why(error)
-        record, state = dict(restored["record"]), restored["state"]
-        if not _matches(state, record.pop("digests", None), record.pop("digest", None)):
-            return None, _NO_MATCH
-        return Checkpoint(number, state, record), ""
+        return None, []
 
-    def _set_aside(self, number: int) -> None:
-        self._quarantine.mkdir(exist_ok=True)
-        target = self._quarantine / str(number)
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.move(self._folder / str(number), target)
-        self._manager.reload()
+    def _read(self, number: int, template: Any) -> Checkpoint:
+        sealed = self._restore(number, record=ocp.args.JsonRestore())["record"]
+        body = check_seal(number, sealed)
+        differing = differing_arrays(body["arrays"], arrays_of(template))
+        if differing:
+            raise WorkdirError(
+                f"{self._workdir} holds a run with other arrays: {differing}; give "
+                "another --workdir"
+            )
+        args = ocp.args.StandardRestore(template)
+        state = self._restore(number, state=args)["state"]
+        parts = state._asdict() if hasattr(state, "_asdict") else state
+        check_parts(parts, body["digests"])
+        return Checkpoint(number, state, body["record"])
+
+    def _restore(self, number: int, **items: Any) -> Any:
+        with _read_errors(self._folder / str(number)):
+            return self._manager.restore(number, args=ocp.args.Composite(**items))
+
+    def _set_aside(self, numbers: list[int]) -> None:
+        """Of several processes the first moves them; the others wait for it."""
+        if numbers and jax.process_index() == 0:
+            with self._named_errors("cannot set a damaged checkpoint aside"):
+                for number in numbers:
+                    (self._workdir / DAMAGED).mkdir(exist_ok=True)
+                    target = unused(self._workdir / DAMAGED / str(number))
+                    shutil.move(self._folder / str(number), target)
+        if numbers:
+            ocp.multihost.sync_global_processes("damaged checkpoints are set aside")
+            self._manager.reload()
 
     def close(self) -> None:
         """Waits until everything is on disk."""
-        with self._named_errors():
+        with self._named_errors("cannot save"):
             self._manager.wait_until_finished()
             self._manager.close()
+            if self._newest is not None:
+                mark_saved(self._workdir)
 
     @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
+    def _named_errors(self, what: str) -> Iterator[None]:
+        """What the system refused is the user's line; all else is a fault of ours."""
         try:
             yield
-        except (OSError, ValueError, RuntimeError) as error:
-            raise WorkdirError(f"{self._folder}: cannot save: {error}") from error
+        except (OSError, ValueError) as error:
+            _, reason = system_error(error)
+            if not reason:
+                raise
+            raise WorkdirError(f"{self._folder}: {what} ({reason})") from error
+
+
+@contextlib.contextmanager
+def _read_errors(path: pathlib.Path) -> Iterator[None]:
+    """Turns what orbax raises for damaged files into Damaged.
+
+    That is KeyError, ValueError, OSError, JSONDecodeError or a bare Exception,
+    depending on which of its files is damaged.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        code, reason = system_error(error)
+        if code in _NOT_ITS_FAULT:
+            raise WorkdirError(f"{path}: cannot be read ({reason})") from error
+        told = [f"{type(error).__name__}:", *str(error).splitlines()[:1]]
+        raise Damaged(" ".join(told)) from error
 
 
 def restore_part(workdir: pathlib.Path, part: str, like: Any) -> tuple[Any, list[str]]:
@@ -210,33 +229,29 @@ def restore_part(workdir: pathlib.Path, part: str, like: Any) -> tuple[Any, list
     Returns:
       The part, and one line for every checkpoint that had to be passed over.
     """
-    folder = workdir.absolute() / _FOLDER
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     complaints = []
-    for number in sorted((int(name) for name in names if name.isdigit()), reverse=True):
-        found, complaint = _read_part(folder / str(number), part, like)
-        if not complaint:
-            return found, complaints
-        complaints.append(f"checkpoint {number} cannot be used: {complaint}")
+    for number in sorted(checkpoint_numbers(workdir), reverse=True):
+        try:
+            return _read_part(workdir.absolute(), number, part, like), complaints
+        except Damaged as why:
+            complaints.append(f"checkpoint {number} cannot be used: {why}")
     reason = "; ".join(complaints) or "none was saved"
     raise WorkdirError(f"{workdir}: there is no checkpoint to use: {reason}")
 
 
-def _read_part(folder: pathlib.Path, part: str, like: Any) -> tuple[Any, str]:
-    item = {part: like}
+def _read_part(workdir: pathlib.Path, number: int, part: str, like: Any) -> Any:
+    item, folder = {part: like}, workdir / CHECKPOINTS / str(number)
     state = ocp.args.PyTreeRestore(
         item=item,
         restore_args=ocp.checkpoint_utils.construct_restore_args(item),
         partial_restore=True,
     )
     both = ocp.args.Composite(state=state, record=ocp.args.JsonRestore())
-    try:
-        with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
-            restored = checkpointer.restore(folder, args=both)
-        found, record = restored["state"][part], restored["record"]
-    except Exception as error:  # see `_why`
-        return None, _why(error)
-    if "digests" not in record:  # an earlier version kept none of the parts
-        return found, ""
-    matches = record["digests"][part] == tree_digest(found)
-    return (found, "") if matches else (None, _NO_MATCH)
+    with (
+        _read_errors(folder),
+        ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer,
+    ):
+        restored = checkpointer.restore(folder, args=both)
+        found, sealed = restored["state"][part], restored["record"]
+    check_parts({part: found}, check_seal(number, sealed)["digests"])
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import pathlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 
 from upsilon_jax.workdir.whole import written_whole
 
-# A spreadsheet takes text that begins so for a formula, and would run it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes text that begins so for a formula, and would run it; those of some
+# languages do so of full-width signs, too. What looks escaped is escaped once more, so
+# that there is a way back: to remove one apostrophe wherever this matches after it.
+_FORMULA = re.compile("'*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-]")
 
 
 def write_csv(
@@ -43,7 +46,7 @@ def write_csv(
 
 def _cell(value: Any) -> str:
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
+        return f"'{value}" if _FORMULA.match(value) else value
     if value is None or math.isnan(value):
         return ""
     return str(int(value) if isinstance(value, bool | np.bool_) else value)

@@ -10,9 +10,10 @@ import platform
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from upsilon_jax.config import differences
+from upsilon_jax.config import MAY_CHANGE, differences, flatten, may_change
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.records import plain, read, read_json
+from upsilon_jax.workdir.saved import has_saved
 from upsilon_jax.workdir.schema import Result
 from upsilon_jax.workdir.whole import written_whole
 
@@ -23,6 +24,10 @@ UNLABELED, LABEL_NEXT = "unlabeled.csv", "label_next.csv"
 REPORT = "report.html"
 PHOTOS = "photos.json.gz"  # digest of every photo by path, to name those that changed
 
+_LOST = (
+    "restore it from a copy, give another --workdir, or --start_over, which sets the "
+    "old run aside"
+)
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "pillow")
 
 
@@ -38,22 +43,20 @@ def find_result(
     Args:
       workdir: where to look.
       config: of the run that is asked for.
-      override: whether the folder may belong to another config.
+      override: whether the folder may belong to another config; if it has saved, to
+        one that differs in fields that may change (`config/fields.py: may_change`).
       left_open: fields that are not compared, as the data will choose their values.
 
     Raises:
-      WorkdirError: the folder belongs to another config, and `override` is false. The
-        message lists the fields that differ.
+      WorkdirError: the folder belongs to another config, and `override` is false or
+        does not cover it. The message lists the fields that differ.
     """
-    changed = []
-    if (workdir / CONFIG).exists():
-        stored = _stored_config(workdir / CONFIG)
-        changed = differences(stored, config, left_open)
-    if changed and not override:
-        raise WorkdirError(
-            f"{workdir} holds a run of another config ({'; '.join(changed)}); give "
-            "another --workdir, or --override_config to go on with the new values"
-        )
+    stored = _stored_config(workdir)
+    if stored is None:
+        return None
+    changed = differences(stored, config, left_open)
+    if changed:
+        _check_override(workdir, stored, config, changed, override)
     if changed or not (workdir / RESULT).exists():
         return None
     result = read(Result, workdir / RESULT)
@@ -61,18 +64,52 @@ def find_result(
     return None if differences(result.config, config, left_open) else result
 
 
-def _stored_config(path: pathlib.Path) -> Mapping[str, Any]:
-    stored = read_json(path)
-    if not isinstance(stored, Mapping):
-        raise WorkdirError(f"{path}: is no config: it must be an object")
-    return stored
+def _check_override(
+    workdir: pathlib.Path,
+    stored: Mapping[str, Any],
+    config: Mapping[str, Any],
+    changed: Mapping[str, str],
+    override: bool,
+) -> None:
+    """Raises a WorkdirError if a run may not go on with these changes."""
+    has_both = flatten(stored).keys() & flatten(config).keys()  # of one version
+    fixed = [line for k, line in changed.items() if k in has_both and not may_change(k)]
+    if has_saved(workdir) and fixed:
+        raise WorkdirError(
+            f"{workdir} holds a run of another config ({'; '.join(fixed)}), which "
+            f"cannot go on with that (--override_config may change {MAY_CHANGE}); give "
+            "another --workdir, or --start_over, which sets the old run aside"
+        )
+    if not override:
+        raise WorkdirError(
+            f"{workdir} holds a run of another config ({'; '.join(changed.values())}); "
+            "give another --workdir, or --override_config to go on with the new values"
+        )
+
+
+def _stored_config(workdir: pathlib.Path) -> Mapping[str, Any] | None:
+    """The config of the run in a workdir; None if there is no run."""
+    path = workdir / CONFIG
+    if path.exists() or path.is_symlink():
+        stored = read_json(path)
+        sections = stored if isinstance(stored, Mapping) else {}
+        if not all(isinstance(sections.get(k), Mapping) for k in ("data", "train")):
+            raise WorkdirError(f"{path}: is no config of a run; {_LOST}")
+        return stored
+    if (workdir / RESULT).exists():
+        return read(Result, workdir / RESULT).config
+    if has_saved(workdir):
+        raise WorkdirError(f"{path}: is missing, but there are checkpoints; {_LOST}")
+    return None
 
 
 def write_skipped(path: pathlib.Path, skipped: Sequence[tuple[str, str]]) -> list[str]:
     """Lists the files that were left out, one a line; returns what to tell the user."""
     if not skipped:
         return []
-    path.write_text("".join(f"{file}\t{why}\n" for file, why in skipped), "utf-8")
+    text = "".join(f"{file}\t{why}\n" for file, why in skipped)
+    with written_whole(path) as partial:
+        partial.write_text(text, "utf-8")
     return [f"files left out: {len(skipped):,}, listed with the reasons in {path}"]
 
 

@@ -21,6 +21,11 @@ _SECONDS_BETWEEN_LINES = 10  # where there is no terminal
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
+def say(line: str, label: str = "") -> None:
+    """A line for the person, above any bar; `label`: which of several runs."""
+    tqdm.tqdm.write(f"{label}: {line}" if label else line, file=sys.stderr)
+
+
 class Observer:
     """Shows a run's progress and writes its scalars; knows nothing of training."""
 
@@ -42,7 +47,7 @@ class Observer:
           active: False for all but one of several processes: it stays silent.
           label: which of several runs this is.
         """
-        self._active, self._label = active, label and f"{label}: "
+        self._active, self._label = active, label
         self._bar = tqdm.tqdm(
             desc=label or None,
             total=pace.schedule.total_steps,
@@ -62,7 +67,7 @@ class Observer:
     def say(self, line: str) -> None:
         """A line for the person, above the bar."""
         if self._active:
-            self._bar.write(self._label + line, file=sys.stderr)
+            say(line, self._label)
 
     def steps(self, step: int, scalars: Mapping[str, float], took: Took) -> None:
         """Progress within an epoch; `took` is the time since the last report."""

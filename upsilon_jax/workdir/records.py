@@ -39,7 +39,9 @@ def read_json(path: pathlib.Path) -> Any:
         raise WorkdirError(f"{path}: there is no such file") from None
     except (OSError, EOFError, zlib.error) as error:
         raise WorkdirError(f"{path}: cannot be read ({error})") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise WorkdirError(f"{path}: is no valid JSON (nested too deep)") from None
+    except ValueError as error:  # also of UTF-8, and of numbers with too many digits
         raise WorkdirError(f"{path}: is no valid JSON ({error})") from error
 
 

@@ -49,12 +49,13 @@ def _text_of_run(result: Result, workdir: pathlib.Path) -> str:
             f"  foreign images     about {share:.0%} of the unlabeled ones "
             f"({low:.0%} to {high:.0%})"
         )
+    lines += [f"  warning            {line}" for line in result.warnings or ()]
     if result.status == FINISHED:
         lines.append(f"  unlabeled images   {workdir / UNLABELED}, {LABEL_NEXT}")
     lines += [
         f"  report             {workdir / REPORT}",
         f"  results            {workdir / RESULT}, {CURVES}",
-        "  start anew         with another --workdir, or delete this one",
+        "  start anew         with another --workdir, or with --start_over",
     ]
     return "\n".join(lines)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 
 from upsilon_jax.errors import WorkdirError
@@ -32,7 +33,19 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
         yield partial
         os.replace(partial, path)
     except OSError as error:
-        reason = error.strerror or error
+        _, reason = system_error(error)
         raise WorkdirError(f"{path}: cannot be written ({reason})") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a disk that became read-only
+            partial.unlink(missing_ok=True)
+
+
+def system_error(error: Exception) -> tuple[int | None, str]:
+    """Number and text of what the operating system said; (None, "") if it was not it.
+
+    Tensorstore raises a ValueError with the number in its text.
+    """
+    if isinstance(error, OSError):
+        return error.errno, error.strerror or str(error)
+    code = re.search(r"os_error_code='(\d+)'", str(error))
+    return (int(code[1]), os.strerror(int(code[1]))) if code else (None, "")

@@ -1,0 +1,147 @@
+"""Whatever a config says: a run, or one line before anything is computed."""
+
+import time
+
+import pytest
+
+from tests.training.tiny_run import tiny
+from upsilon_jax import command, commandline
+from upsilon_jax.config import load_config, validate
+from upsilon_jax.config.schedule import make_schedule
+from upsilon_jax.data import load_source
+from upsilon_jax.errors import ConfigError
+from upsilon_jax.methods import resolve
+from upsilon_jax.runtime import memory
+from upsilon_jax.training.setup import prepare
+
+DIGITS_400 = "9" * 400
+
+
+def line(*argv):
+    """The one line that the command says."""
+    with pytest.raises(ConfigError) as error:
+        commandline.parse(command.COMMAND, argv)
+    return " ".join(str(error.value).split())
+
+
+def test_another_method_by_name_is_refused_with_the_flag_to_take():
+    assert line("--config.method.name=baseline").endswith("--config=digits:baseline")
+    assert "did you mean baseline" in line("--config.method.name=baselin")
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize(
+    "field",
+    "seed data.labels_per_class data.image_size data.ood_imbalance model.depth "
+    "model.width train.epochs train.batch_size train.num_seeds train.learning_rate "
+    "train.steps_per_call data.prefetch_bytes method.num_clusters method.ramp_steps "
+    "method.num_iters method.loss_weight method.epsilon".split(),
+)
+def test_a_value_of_400_digits_is_one_short_line(field, sign):
+    said = line(f"--config.{field}={sign}{DIGITS_400}")
+    assert field in said
+
+
+def test_a_long_value_is_not_repeated_in_full():
+    assert len(line(f"--config.train.epochs={DIGITS_400}")) < 150
+    assert len(line(f"--config.data.name={DIGITS_400}")) < 250
+    config = load_config("digits")
+    config.train.epochs = 10**5000
+    with pytest.raises(ConfigError, match="a number of thousands of digits"):
+        validate(config)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "data.image_size=1000000",
+        "train.num_seeds=100000000",
+        "train.batch_size=100000000000",
+        "model.depth=600000004",
+        "model.width=1000000",
+        "method.num_clusters={}",
+        "method.num_clusters={'a': 1}",
+        "method.ood_threshold={}",
+    ],
+)
+def test_absurd_values_are_refused_at_once(flag):
+    begin = time.monotonic()
+    assert flag.split("=")[0] in line(f"--config.{flag}")
+    assert time.monotonic() - begin < 1
+
+
+def test_the_last_of_several_seeds_is_one_too():
+    last = 2**31 - 1
+    said = line(f"--config.seed={last}", "--config.train.num_seeds=2")
+    assert said.startswith(f"seed={last} with train.num_seeds=2: the last seed must")
+    commandline.parse(
+        command.COMMAND, [f"--config.seed={last - 1}", "--config.train.num_seeds=2"]
+    )
+
+
+def test_a_run_with_more_steps_than_can_be_counted_is_refused():
+    config = tiny(**{"train.epochs": 2**31 - 1, "train.batch_size": 1})
+    with pytest.raises(ConfigError, match=r"train.epochs=2147483647: makes \d"):
+        make_schedule(config, resolve("baseline")(6), 1000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"train.batch_size": 10**7}, "a step .train.batch_size=10000000, images of 8"),
+        (
+            {"method.num_clusters": 10**8},
+            "the weights of the network .*100,000,000 clu",
+        ),
+        ({"model.width": 4096, "model.depth": 1300}, "the weights of the network"),
+    ],
+)
+def test_what_cannot_fit_is_refused_before_it_is_made(changes, told, monkeypatch):
+    monkeypatch.setattr(memory, "most_bytes", lambda: 64 * 2**30)
+    begin = time.monotonic()
+    with pytest.raises(ConfigError, match=f"memory are needed, most of it for {told}"):
+        prepare(tiny(**changes))
+    assert time.monotonic() - begin < 2
+
+
+def test_images_that_cannot_fit_are_refused_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(memory, "most_bytes", lambda: 2**30)
+    with pytest.raises(ConfigError, match="1,797 images of that size|data.image_size"):
+        load_source("digits", image_size=8192)
+    monkeypatch.setattr(memory, "most_bytes", lambda: 2**16)
+    with pytest.raises(ConfigError, match=r"memory are needed.*there are 64 KiB"):
+        prepare(tiny())
+
+
+def test_the_limits_of_a_container_and_of_the_shell_count(tmp_path, monkeypatch):
+    whole = memory.most_bytes()
+    assert 2**28 < whole < 2**63
+    (tmp_path / "memory.max").write_text("1048576\n")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "memory.max")
+    assert memory.most_bytes() == 2**20
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.most_bytes() >= whole
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ConfigDict({'method': {}})", "method.name is missing"),
+        ("ConfigDict({'method': {'name': 'pl'}})", "seed is missing"),
+        ("ConfigDict({'method': 1})", "method.name is missing"),
+        ("ConfigDict({**good, 'train': {}})", "train.epochs is missing"),
+        ("ConfigDict({**good, 'seed': 'one'})", "seed='one': must be"),
+        ("ConfigDict({**good, 'seed': [1]})", r"seed=.*1.*: must be"),
+        ("ConfigDict({**good, 'extra': 1})", "extra: no such field"),
+    ],
+)
+def test_a_config_that_was_made_otherwise(tmp_path, text, told):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from ml_collections import ConfigDict\n"
+        "from upsilon_jax.config import load_config\n"
+        f"def get_config():\n    good = load_config('digits').to_dict()\n"
+        f"    return {text}\n"
+    )
+    with pytest.raises(ConfigError, match=told):
+        validate(load_config(str(path)))
