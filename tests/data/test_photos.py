@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from tests.data.photo_folder import SIZE, holds, load, noise, picture, unlabeled_pixels
-from upsilon_jax.data import photos
+from upsilon_jax.data import images, photos
 from upsilon_jax.errors import DataError
 
 BAD = {
@@ -144,7 +144,7 @@ def test_a_pipe_is_skipped_and_not_waited_for(dirs):
 
 
 def test_an_image_bomb_is_not_decoded(dirs, monkeypatch):
-    monkeypatch.setattr(photos, "MAX_PIXELS", 1000)
+    monkeypatch.setattr(images, "MAX_PIXELS", 1000)
     Image.new("L", (40, 40)).save(dirs / "unlabeled" / "bomb.png")
     source = load(dirs)
     assert source.skipped == (

@@ -7,6 +7,12 @@
 
 from __future__ import annotations
 
+from upsilon_jax.runtime import interrupts
+
+NAME = "python -m upsilon_jax.data"
+if __name__ == "__main__":
+    interrupts.answer(NAME)  # before the imports that take seconds
+
 import numpy as np
 import tqdm
 
@@ -22,7 +28,7 @@ from upsilon_jax.types import Splits
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper
 
 COMMAND = commandline.Command(
-    name="python -m upsilon_jax.data",
+    name=NAME,
     about=__doc__,
     flags={"dry-run": (False, "say what would be downloaded, and do nothing")},
     argument=commandline.CONFIG,

@@ -19,6 +19,7 @@ from upsilon_jax.data.directories import printable
 from upsilon_jax.data.photos import BadImage
 from upsilon_jax.data.store import Store, digest_rows, progress_bar
 from upsilon_jax.errors import DataError
+from upsilon_jax.runtime import interrupts
 
 FIT = "crop"  # photos keep their proportions
 
@@ -64,6 +65,7 @@ class Album:
         bar = progress_bar("reading images", len(missing))
         with bar, ThreadPoolExecutor(os.cpu_count()) as pool:
             for start in range(0, len(missing), _BLOCK):
+                interrupts.check()
                 block = missing[start : start + _BLOCK]
                 seen = pool.map(self._decode, [files[row][0] for row in block])
                 seen = dict(zip(block, seen, strict=True))

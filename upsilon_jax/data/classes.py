@@ -1,11 +1,43 @@
-"""How a config names classes, and random choices of them (appendix C.2)."""
+"""What classes are called, and random choices of them (appendix C.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 
 from upsilon_jax.data.samplers import permutation
-from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.errors import ConfigError, DataError, nearest
+
+
+def check_names(names: Sequence[str], origin: str) -> None:
+    """A class is known by its name alone: two of one name would have one label.
+
+    Names that Unicode spells in several ways are the same.
+
+    Raises:
+      DataError: a name is empty or doubled; `origin` says in which data.
+    """
+    if not all(name.strip() for name in names):
+        raise DataError(f"{origin}: a class has an empty name")
+    for same in _alike(names, lambda name: unicodedata.normalize("NFC", name)):
+        raise DataError(f"{origin}: {len(same)} classes are called {same[0]!r}")
+
+
+def note_likeness(names: Sequence[str]) -> tuple[str, ...]:
+    """A line if names differ only in case or spaces: meant so, or one class twice."""
+    alike = _alike(names, lambda name: "".join(name.casefold().split()))
+    if not alike:
+        return ()
+    shown = ", ".join(" / ".join(map(repr, same)) for same in alike[:5])
+    return (f"classes whose names differ only in case or spaces are several: {shown}",)
+
+
+def _alike(names: Sequence[str], key: Callable[[str], str]) -> list[list[str]]:
+    """Names that have the same key, of each key with more than one name."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(key(name), []).append(name)
+    return [same for same in groups.values() if len(same) > 1]
 
 
 def resolve_classes(

@@ -1,17 +1,21 @@
-"""The 8×8 digits that come with scikit-learn: a data set that needs no download."""
+"""Handwritten digits of 8×8 pixels: a data set that needs no download.
+
+`digits.npz` holds the 1,797 images that scikit-learn also carries, the test part of
+"Optical Recognition of Handwritten Digits" (Alpaydin and Kaynak, UCI Machine Learning
+Repository, CC BY 4.0).
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import pathlib
+import importlib.resources
 
 import numpy as np
 
 from upsilon_jax.data import images
 from upsilon_jax.data.source import Source, channel_statistics, in_memory_reader
 
-# scikit-learn keeps the 1,797 images in the order of the people who wrote them, so the
-# cut makes the test images the handwriting of writers that training has not seen.
+# The images are in the order of the people who wrote them, so the cut makes the test
+# images the handwriting of writers that training has not seen.
 NUM_TRAIN = 1200
 
 _MAX_VALUE = 16  # pixels are counts of set bits in 4×4 blocks
@@ -24,13 +28,13 @@ def load(
     resident: bool | None = None,
 ) -> Source:
     """The first 1,200 digits in file order to train on, the other 597 to test on."""
-    del data_dir, resident  # the images are inside scikit-learn, all 115 kB of them
-    values, labels = np.split(_table(), [-1], axis=1)
-    pixels = np.round(values * (255 / _MAX_VALUE)).astype(np.uint8)
-    pixels = pixels.reshape(-1, 8, 8, 1)
+    del data_dir, resident  # the images come with the package, all 115 kB of them
+    file = importlib.resources.files(__package__) / "digits.npz"
+    with file.open("rb") as opened, np.load(opened) as arrays:
+        values, labels = arrays["pixels"], arrays["labels"].astype(np.int32)
+    pixels = np.round(values[..., None] * (255 / _MAX_VALUE)).astype(np.uint8)
     if image_size is not None:
         pixels = images.resize(pixels, image_size)
-    labels = labels[:, 0].astype(np.int32)
     read = in_memory_reader(pixels[:NUM_TRAIN], pixels[NUM_TRAIN:])
     mean, std = channel_statistics(read, np.arange(NUM_TRAIN))
     return Source(
@@ -43,10 +47,3 @@ def load(
         std=std,
         read=read,
     )
-
-
-def _table() -> np.ndarray:
-    """[1797, 65] pixels and label; importing scikit-learn would take a second."""
-    package = importlib.util.find_spec("sklearn").submodule_search_locations[0]
-    path = pathlib.Path(package, "datasets", "data", "digits.csv.gz")
-    return np.loadtxt(path, delimiter=",")

@@ -39,6 +39,7 @@ def list_files(folder: str, skipped: list[tuple[str, str]]) -> list[str]:
 def class_folders(folder: str, skipped: list[tuple[str, str]]) -> dict[str, list[str]]:
     """Class name -> the sub-folders of that name; what is none goes to `skipped`."""
     folders: dict[str, list[str]] = {}
+    spelled: dict[str, str] = {}
     for entry in sorted(os.listdir(folder)):
         path = os.path.join(folder, entry)
         if not os.path.isdir(path):
@@ -46,7 +47,10 @@ def class_folders(folder: str, skipped: list[tuple[str, str]]) -> dict[str, list
         elif entry.startswith("."):
             skipped.append((printable(path), "a hidden folder"))
         else:  # one name may be spelled in several ways in Unicode
-            name = unicodedata.normalize("NFC", printable(entry))
+            entry = unicodedata.normalize("NFC", entry)
+            name = printable(entry)
+            if spelled.setdefault(name, entry) != entry:
+                raise DataError(f"{folder}: two folders would be the class {name}")
             folders.setdefault(name, []).append(path)
     return folders
 

@@ -2,13 +2,63 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from upsilon_jax.errors import ConfigError
+from upsilon_jax.runtime import memory
+
 MODES = {1: "L", 3: "RGB"}  # Pillow's names for so many channels
+
+# What is decoded, whatever else Pillow knows: of EPS, for example, it would hand the
+# file to Ghostscript, which runs it as a program.
+FORMATS = tuple("AVIF BMP GIF JPEG JPEG2000 MPO PNG PPM TIFF WEBP".split())
+
+# More than this is refused before it is decoded: a small file can unpack to terabytes.
+# It is Pillow's own limit, about a quarter of a gigabyte of pixels.
+MAX_PIXELS = 89_478_485
+
+
+class BadImage(Exception):
+    """A file that cannot be used as an image; the message is the reason."""
+
+
+def open_image(file: Any) -> Any:
+    """A Pillow image of a path or a binary file; nothing is decoded yet.
+
+    Raises:
+      BadImage: it is of no format in `FORMATS`, damaged, too large or unreadable.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        image = Image.open(file, formats=_known_formats())
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise BadImage(f"more than {MAX_PIXELS:,} pixels") from error
+    except UnidentifiedImageError as error:
+        raise BadImage("not an image") from error
+    except OSError as error:
+        raise BadImage(f"cannot be read ({error.strerror or error})") from error
+    except Exception as error:  # parsers of headers raise anything on damaged data
+        raise BadImage(f"damaged ({error})") from error
+    if image.width * image.height > MAX_PIXELS:
+        image.close()
+        raise BadImage(f"more than {MAX_PIXELS:,} pixels")
+    return image
+
+
+@functools.cache
+def _known_formats() -> list[str]:
+    """Those of `FORMATS` that this Pillow was built with."""
+    from PIL import Image
+
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
 
 
 def stretch(image: Any, shape: tuple[int, int, int]) -> np.ndarray:
@@ -42,12 +92,17 @@ FITS: dict[str, Callable[[Any, tuple[int, int, int]], np.ndarray]] = {
 
 
 def decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
-    """Decodes and stretches a file of a prepared data set to uint8 [H, W, C]."""
-    from PIL import Image
+    """Decodes and stretches a file of a prepared data set to uint8 [H, W, C].
 
-    image = Image.open(io.BytesIO(data))
+    Raises:
+      BadImage: it is not an image, or damaged.
+    """
+    image = open_image(io.BytesIO(data))
     mode = MODES[shape[2]]
-    return stretch(image if image.mode == mode else image.convert(mode), shape)
+    try:
+        return stretch(image if image.mode == mode else image.convert(mode), shape)
+    except Exception as error:  # decoders raise anything on damaged data
+        raise BadImage(f"damaged or cut off ({error})") from error
 
 
 def resize(images: np.ndarray, height: int, width: int | None = None) -> np.ndarray:
@@ -57,6 +112,12 @@ def resize(images: np.ndarray, height: int, width: int | None = None) -> np.ndar
     shape = (height, width or height, images.shape[3])
     if images.shape[1:] == shape:
         return images
+    wanted, room = len(images) * math.prod(shape), memory.most_bytes()
+    if wanted > room:
+        raise ConfigError(
+            f"data.image_size={height}: {len(images):,} images of that size take "
+            f"{memory.shown(wanted)}, and there are {memory.shown(room)} of memory"
+        )
     resized = np.empty((len(images), *shape), np.uint8)
     for i, image in enumerate(images):  # Pillow has no image [H, W, 1]
         image = image[..., 0] if shape[2] == 1 else image

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
+from typing import BinaryIO
 
 import numpy as np
 
 from upsilon_jax.data import images
+from upsilon_jax.data.directories import printable
 from upsilon_jax.data.source import (
     UNKNOWN,
     Source,
@@ -17,6 +19,7 @@ from upsilon_jax.data.source import (
     in_memory_reader,
 )
 from upsilon_jax.errors import ConfigError, DataError
+from upsilon_jax.runtime import memory
 
 REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 
@@ -84,20 +87,32 @@ def read_arrays(
       origin: what the user said, for messages.
     """
     try:
-        expanded = os.path.expanduser(path)
-        with (
-            open(expanded, "rb") as opened,
-            np.load(opened, allow_pickle=False) as file,
-        ):
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{origin}: cannot be read as .npz ({error})") from error
-    except ValueError as error:  # numpy's refusal to unpickle
-        raise DataError(f"{origin}: {error}") from error
+        with open(os.path.expanduser(path), "rb") as opened:
+            _check_size(opened, origin)
+            with np.load(opened, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+    except DataError:
+        raise
+    except Exception as error:  # numpy and zipfile raise anything on damaged data
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{origin}: cannot be read as .npz ({said})") from error
     missing = [name for name in required if name not in arrays]
     if missing:
         raise DataError(f"{origin}: has no {', '.join(missing)}")
     return arrays
+
+
+def _check_size(opened: BinaryIO, origin: str) -> None:
+    """A few kilobytes can unpack to terabytes: the archive says how much it holds."""
+    with zipfile.ZipFile(opened) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    opened.seek(0)
+    room = memory.most_bytes()
+    if size > room:
+        raise DataError(
+            f"{origin}: holds {memory.shown(size)}, and there are "
+            f"{memory.shown(room)} of memory"
+        )
 
 
 def _images(arrays, name: str, path) -> np.ndarray:
@@ -136,4 +151,4 @@ def _class_names(arrays, values: np.ndarray, path) -> tuple[str, ...]:
     names = arrays["class_names"]
     if names.dtype.kind != "U" or values[0] < 0 or values[-1] >= len(names):
         raise DataError(f"{path}: class_names must be text, one for each label from 0")
-    return tuple(str(names[value]) for value in values)
+    return tuple(printable(str(names[value])) for value in values)

@@ -7,17 +7,9 @@ import stat
 
 import numpy as np
 
-from upsilon_jax.data.images import MODES
-
-# More than this is refused before it is decoded: a small file can unpack to terabytes.
-# It is Pillow's own limit, about a quarter of a gigabyte of pixels.
-MAX_PIXELS = 89_478_485
+from upsilon_jax.data.images import MODES, BadImage, open_image
 
 _WHITE = (255, 255, 255, 255)
-
-
-class BadImage(Exception):
-    """A file that cannot be used as an image; the message is the reason."""
 
 
 def decode_file(path: str, channels: int, *, at_least: int | None = None):
@@ -65,29 +57,16 @@ def image_header(path: str) -> tuple[int, bool]:
 
 def _open(path: str):
     """Opens a file as a Pillow image; nothing is decoded yet."""
-    from PIL import Image, UnidentifiedImageError
-
     try:
         status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadImage("not a regular file")  # reading a pipe would wait for ever
-        if not status.st_size:
-            raise BadImage("empty file")
-        image = Image.open(path)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise BadImage(f"more than {MAX_PIXELS:,} pixels") from error
-    except UnidentifiedImageError as error:
-        raise BadImage("not an image") from error
-    except OSError as error:
-        raise BadImage(f"cannot be read ({error.strerror or error})") from error
-    except BadImage:
-        raise
-    except Exception as error:  # parsers of headers raise anything on damaged data
-        raise BadImage(f"damaged ({error})") from error
-    if image.width * image.height > MAX_PIXELS:
-        image.close()
-        raise BadImage(f"more than {MAX_PIXELS:,} pixels")
-    return image
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise BadImage(f"cannot be read ({reason})") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise BadImage("not a regular file")  # reading a pipe would wait for ever
+    if not status.st_size:
+        raise BadImage("empty file")
+    return open_image(path)
 
 
 def _upright(image):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upsilon_jax.data.classes import check_names, note_likeness
 from upsilon_jax.errors import ConfigError, nearest
 
 # Train images of more bytes than this are read from disk batch by batch.
@@ -180,6 +181,7 @@ def load_source(
     Raises:
       ConfigError: the name is unknown; the message has the nearest.
       DataNotPrepared: the data set is not there; the message has the command.
+      DataError: the data cannot be used; two classes of one name, for example.
     """
     check_name(name)
     if image_size is not None and image_size < 1:
@@ -189,6 +191,9 @@ def load_source(
     for field, value in given.items():
         if field not in accepted:
             raise ConfigError(f"data.{field}={value!r}: {name} has no such field")
-    return SOURCES[name](
+    source = SOURCES[name](
         data_dir=data_dir, image_size=image_size, resident=resident, **given
     )
+    places = (f"data.{field}={value}" for field, value in given.items())
+    check_names(source.class_names, ", ".join(places) or f"data.name={name}")
+    return source._replace(notes=(*source.notes, *note_likeness(source.class_names)))

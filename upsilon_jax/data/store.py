@@ -20,6 +20,7 @@ import numpy as np
 import tqdm
 
 from upsilon_jax.data import cache
+from upsilon_jax.runtime import interrupts
 
 _ROWS_PER_FILE = 1024  # what is lost if the process is killed, at most
 _ROWS_PER_TASK = 256  # decoded by a thread at a time: records are read in bulk
@@ -116,6 +117,7 @@ class Store:
         missing = np.flatnonzero(~found)
         with progress_bar("decoding images", len(missing)) as bar:
             for start in range(0, len(missing), _ROWS_PER_FILE):
+                interrupts.check()
                 block = missing[start : start + _ROWS_PER_FILE]
                 rows[block] = in_threads(make, block)
                 self.add(digests[block], rows[block])

@@ -119,7 +119,7 @@ def load(
 def default_dir(data_dir: str | None = None) -> pathlib.Path:
     """`data_dir`, or where tfds keeps its data by default."""
     default = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
-    return pathlib.Path(data_dir or default).expanduser()
+    return pathlib.Path(os.path.expanduser(data_dir or default))
 
 
 def find_prepared(
@@ -198,8 +198,8 @@ def _open(builder, split: str, numbers: np.ndarray, shape, resident: bool) -> _S
                 raise DataError(f"{where} has changed since the data were opened")
             try:
                 pixels[i] = images.decode(data, shape)
-            except (OSError, SyntaxError) as error:  # what Pillow raises
-                raise DataError(f"{where} is damaged ({error})") from error
+            except images.BadImage as error:
+                raise DataError(f"{where}: {error}") from error
         return pixels
 
     if not resident:
