@@ -15,6 +15,7 @@ def test_sources_style_and_script_but_no_library(tmp_path):
     copy = tmp_path / "checkout"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "upsilon_jax", copy / "upsilon_jax", ignore=ignore)
+    shutil.copytree(ROOT / "configs", copy / "configs", ignore=ignore)
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, copy)
     here = copy / "upsilon_jax" / "native"

@@ -71,7 +71,7 @@ def target(function: str) -> str:
 def _register(name: str) -> bool:
     """Makes the functions of NAME.cc known to XLA, if they can be compiled."""
     try:
-        library = build(name).library
+        library = build(name, FUNCTIONS[name]).library
     except NotBuilt as error:
         _warn(error.line)
         return False

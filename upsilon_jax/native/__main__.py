@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _build(name: str) -> int:
     try:
-        built = build(name)
+        built = build(name, native.FUNCTIONS[name])
     except NotBuilt as error:
         print(f"{name}: not compiled, XLA computes it instead. {error}")
         return 1

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -31,6 +32,7 @@ HERE = pathlib.Path(__file__).parent
 # never part of a wheel: on another processor it would end the process.
 OPTIONS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 TIME_LIMIT = 120.0  # seconds for a run of the compiler
+UNUSED_DAYS = 30  # after which a library is deleted: another version has replaced it
 
 
 class NotBuilt(Exception):
@@ -51,18 +53,25 @@ class Built(NamedTuple):
     seconds: float  # that compiling took, 0 if it was found
 
 
-def build(name: str) -> Built:
-    """Loads the library of NAME.cc, and compiles it first where none can be loaded."""
+def build(name: str, functions: Sequence[str] = ()) -> Built:
+    """Loads the library of NAME.cc, and compiles it first where none can be loaded.
+
+    A library must have the functions, else it is none of ours.
+    """
     if os.name != "posix":
         raise NotBuilt("it is written for Linux and macOS")
     try:
         folder = private_folder()
         command = (*_compiler(), *OPTIONS, f"-I{jax.ffi.include_dir()}")
         prefix = f"{name}-{_key(name, command)}"
-        found = _find(folder, prefix) if folder else None
-        return found or _compile(name, command, folder, prefix)
+        found = _find(folder, prefix, functions) if folder else None
+        found = found or _compile(name, command, folder, prefix)
     except OSError as error:
         raise NotBuilt(str(error)) from error
+    missing = _missing(found.library, functions)
+    if missing:
+        raise NotBuilt(f"the compiled {name}.cc has no function {missing[0]}")
+    return found
 
 
 def private_folder() -> pathlib.Path | None:
@@ -98,13 +107,20 @@ def _macros(command: tuple[str, ...]) -> str:
     return _run(*command, "-x", "c++", "-E", "-dM", os.devnull)
 
 
-def _find(folder: pathlib.Path, prefix: str) -> Built | None:
+def _missing(library: ctypes.CDLL, functions: Sequence[str]) -> list[str]:
+    return [function for function in functions if not hasattr(library, function)]
+
+
+def _find(folder: pathlib.Path, prefix: str, functions: Sequence[str]) -> Built | None:
     """A library in the folder that loads. One that does not is deleted."""
     for path in sorted(folder.glob(f"{prefix}-*.so")):
         check_private(path)
         with contextlib.suppress(OSError):  # it is for another system, perhaps
             if path.name == _library_name(prefix, path):
-                return Built(ctypes.CDLL(os.fspath(path)), path, 0.0)
+                library = ctypes.CDLL(os.fspath(path))
+                if not _missing(library, functions):
+                    path.touch()  # it is in use
+                    return Built(library, path, 0.0)
         with contextlib.suppress(OSError):
             path.unlink()
     return None
@@ -143,9 +159,19 @@ def _keep(fresh: pathlib.Path, path: pathlib.Path) -> pathlib.Path | None:
             copy = pathlib.Path(beside, path.name)
             shutil.copyfile(fresh, copy)
             copy.chmod(0o600)
+            _delete_unused(path.parent)
             return copy.replace(path)
     except OSError:  # the disk is full, or read-only
         return None
+
+
+def _delete_unused(folder: pathlib.Path) -> None:
+    """Deletes libraries that no process has loaded for long."""
+    since = time.time() - UNUSED_DAYS * 24 * 3600
+    for path in folder.glob("*.so"):
+        with contextlib.suppress(OSError):  # another process was faster
+            if path.stat().st_mtime < since:
+                path.unlink()
 
 
 def _run(*command: str) -> str:
