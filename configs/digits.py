@@ -1,6 +1,6 @@
 """Handwritten digits, 6 ID / 4 OOD classes: a small stand-in for SVHN (6/4).
 
-scikit-learn carries the 1,797 images of 8×8 pixels, so nothing is downloaded:
+The package carries the 1,797 images of 8×8 pixels, so nothing is downloaded:
 
     python main.py --config=configs/digits.py:upsilon
 

@@ -44,7 +44,7 @@ def test_every_config_is_valid_and_builds_its_method(name, method):
         ("method.ood_threshold", -0.1, "in [0, 1]"),
         ("data.mismatch", 1.01, "in [0, 1]"),
         ("train.learning_rate", float("nan"), "a number > 0"),
-        ("train.epochs", -1, "a number ≥ 1"),
+        ("train.epochs", -1, "number ≥ 1"),
         ("train.pretrain_epochs", 1000, "at most train.epochs=60"),
         ("model.depth", 12, "6 n + 4"),
         ("data.augmentation", "papers", "one of paper"),

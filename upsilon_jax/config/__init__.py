@@ -8,7 +8,14 @@ nothing else. What is done with a config is no business of this folder.
 from ml_collections import ConfigDict
 
 from upsilon_jax.config.build import build_method
-from upsilon_jax.config.fields import FIELDS, WITHOUT_EFFECT, Field, default_config
+from upsilon_jax.config.fields import (
+    FIELDS,
+    MAY_CHANGE,
+    WITHOUT_EFFECT,
+    Field,
+    default_config,
+    may_change,
+)
 from upsilon_jax.config.flat import differences, flatten, of_seed
 from upsilon_jax.config.from_data import fill
 from upsilon_jax.config.loading import config_names, find_config, load_config
@@ -18,6 +25,7 @@ from upsilon_jax.config.validation import validate
 
 __all__ = [
     "FIELDS",
+    "MAY_CHANGE",
     "WITHOUT_EFFECT",
     "ConfigDict",
     "Field",
@@ -31,6 +39,7 @@ __all__ = [
     "flatten",
     "load_config",
     "make_schedule",
+    "may_change",
     "of_seed",
     "own_data_config",
     "steps_per_epoch",

@@ -17,6 +17,7 @@ from ml_collections.config_dict import placeholder
 from upsilon_jax.config.rules import (
     DECAY,
     FRACTION,
+    MOST_COUNT,
     POSITIVE,
     Rule,
     at_least,
@@ -50,18 +51,25 @@ class Field(NamedTuple):
     says: str
     kind: type | None = None  # where the default is None: the type of a value
 
+    @property
+    def type(self) -> type | tuple[type, ...]:
+        """What a value is; a whole number will do where any number does."""
+        kind = self.kind or type(self.default)
+        return {float: (int, float), tuple: (tuple, list)}.get(kind, kind)
+
     def initial(self) -> Any:
         """What stands in a new config."""
         return placeholder(self.kind) if self.default is None else self.default
 
 
 _DEPTH = Rule(
-    lambda value: value >= 10 and (value - 4) % 6 == 0, lambda: "6 n + 4, at least 10"
+    lambda value: 10 <= value <= 1300 and (value - 4) % 6 == 0,
+    lambda: "6 n + 4, from 10 to 1300",
 )
 
 FIELDS: Mapping[str, Field] = {
     "seed": Field(
-        0, between(0, 2**31 - 1), "Of the split, the initial weights and all training."
+        0, between(0, MOST_COUNT), "Of the split, the initial weights and all training."
     ),
     "data.name": Field("", one_of(SOURCES), "The data set."),
     "data.data_dir": Field(
@@ -80,19 +88,19 @@ FIELDS: Mapping[str, Field] = {
     "data.ood_classes": Field(("",), None, "Names of the foreign classes."),
     "data.labels_per_class": Field(
         400,
-        at_least(0),
+        whole(0),
         "Labeled images of each class; 0: all, if D_u is given.",
     ),
-    "data.num_unlabeled": Field(20_000, at_least(0), "|D_u|; 0: all there are."),
+    "data.num_unlabeled": Field(20_000, whole(0), "|D_u|; 0: all there are."),
     "data.mismatch": Field(0.5, FRACTION, "The share of D_u from foreign classes."),
     "data.ood_imbalance": Field(
         1.0, at_least(1), "The largest over the smallest foreign class in D_u."
     ),
     "data.valid_per_class": Field(
-        0, at_least(0), "Held-out images a method may ask for, if any are left."
+        0, whole(0), "Held-out images a method may ask for, if any are left."
     ),
     "data.image_size": Field(
-        None, at_least(4), "Height and width; None: the data set's own.", int
+        None, whole(4, 8192), "Height and width; None: the data set's own.", int
     ),
     "data.augmentation": Field(
         "paper", one_of(VIEWS), "What weak and strong views of an image are."
@@ -107,11 +115,13 @@ FIELDS: Mapping[str, Field] = {
         "auto", one_of(RESIDENCY), "Whether images stay on the device or are streamed."
     ),
     "data.prefetch_bytes": Field(
-        DEFAULT_PREFETCH_BYTES, at_least(1), "Of pixels read ahead when streamed."
+        DEFAULT_PREFETCH_BYTES,
+        whole(1, 2**63 - 1),
+        "Of pixels read ahead when streamed.",
     ),
     "model.name": Field("wide_resnet", one_of(_models), "The network."),
     "model.depth": Field(28, _DEPTH, "Layers."),
-    "model.width": Field(2, at_least(1), "Channels, in multiples of 16, 32, 64."),
+    "model.width": Field(2, whole(1, 4096), "Channels, in multiples of 16, 32, 64."),
     "model.dtype": Field(
         "float32",
         one_of(("float32", "bfloat16")),
@@ -120,15 +130,15 @@ FIELDS: Mapping[str, Field] = {
     "model.bn_decay": Field(
         0.999, DECAY, "Of the running BatchNorm statistics; lower in short runs."
     ),
-    "train.epochs": Field(400, at_least(1), "Passes over D_u."),
+    "train.epochs": Field(400, whole(1), "Passes over D_u."),
     "train.pretrain_epochs": Field(
-        50, at_least(0), "E_pt: supervised, before the first pseudo-labels; < epochs."
+        50, whole(0), "E_pt: supervised, before the first pseudo-labels; < epochs."
     ),
     "train.refresh_epochs": Field(
-        2, at_least(1), "E_pl: between two refreshes of the pseudo-labels."
+        2, whole(1), "E_pl: between two refreshes of the pseudo-labels."
     ),
     "train.batch_size": Field(
-        128, at_least(1), "Labeled rows of a step, and as many unlabeled ones."
+        128, whole(1), "Labeled rows of a step, and as many unlabeled ones."
     ),
     "train.learning_rate": Field(3e-3, POSITIVE, "Of Adam."),
     "train.lr_schedule": Field(
@@ -140,25 +150,25 @@ FIELDS: Mapping[str, Field] = {
         0.999, DECAY, "Of the average of the weights that is evaluated."
     ),
     "train.report_epochs": Field(
-        20, at_least(1), "The reported accuracy is the mean of so many last epochs."
+        20, whole(1), "The reported accuracy is the mean of so many last epochs."
     ),
     "train.eval_epochs": Field(
         None,
-        at_least(1),
+        whole(1),
         "Between two evaluations, and each of the last report_epochs has one; "
         "None: 1 up to 50 epochs, epochs // 50 beyond.",
         int,
     ),
-    "train.save_epochs": Field(1, at_least(1), "Between two checkpoints."),
-    "train.keep_checkpoints": Field(3, at_least(1), "The newest ones."),
+    "train.save_epochs": Field(1, whole(1), "Between two checkpoints."),
+    "train.keep_checkpoints": Field(3, whole(1), "The newest ones."),
     "train.log_steps": Field(
-        50, at_least(1), "Between two looks at the loss, the only waits for the device."
+        50, whole(1), "Between two looks at the loss, the only waits for the device."
     ),
     "train.num_seeds": Field(
-        1, at_least(1), "seed, seed + 1, ..., each in a folder seed_S of its own."
+        1, whole(1, 10_000), "seed, seed + 1, ..., each in a folder seed_S of its own."
     ),
     "train.steps_per_call": Field(
-        None, at_least(1), "Steps in one dispatch; None: 1 on a CPU, else 8.", int
+        None, whole(1), "Steps in one dispatch; None: 1 on a CPU, else 8.", int
     ),
 }
 
@@ -177,42 +187,87 @@ WITHOUT_EFFECT = frozenset(
     }
 )
 
+# What a run that has saved may go on with. Its arrays keep their shapes, and its steps
+# and epochs their meaning; other data are noticed, wherever they lie.
+_CHANGEABLE = (WITHOUT_EFFECT - {"train.num_seeds"}) | {
+    "data.labeled",
+    "data.unlabeled",
+    "data.test",
+    "data.path",
+    "data.augmentation",
+    "data.flip",
+    "data.pseudo_batches",
+    "model.dtype",
+    "model.bn_decay",
+    "train.epochs",
+    "train.pretrain_epochs",
+    "train.refresh_epochs",
+    "train.learning_rate",
+    "train.lr_schedule",
+    "train.ema_decay",
+    "train.report_epochs",
+}
+_FIXED_OF_METHOD = ("name", "num_clusters", "num_hidden", "assignment_seed")
+MAY_CHANGE = ", ".join(
+    [*sorted(_CHANGEABLE), f"method.* but {', '.join(_FIXED_OF_METHOD)}"]
+)
+
+
+def may_change(field: str) -> bool:
+    """Whether a run that has saved may go on with another value of a field."""
+    section, _, name = field.rpartition(".")
+    if section.split(".")[0] == "method":
+        return name not in _FIXED_OF_METHOD
+    return field in _CHANGEABLE
+
+
 # By the last part of the name: `method.x`, and `method.upsilon.x` of composed methods.
 METHOD_RULES: Mapping[str, Rule] = {
     # scores and thresholds; those that a `score` stands beside have its range
     "threshold": FRACTION,
     "ood_threshold": number(FRACTION, auto=True),
     "initial_threshold": FRACTION,
+    "open_threshold": FRACTION,
+    "negative_threshold": FRACTION,
     "score": one_of(SCORES),
     # clusters
     "num_clusters": number(whole(0), auto=True),
     "epsilon": POSITIVE,
-    "num_iters": at_least(1),
+    "num_iters": whole(1),
     "solver": one_of(SOLVERS),
     # weights of terms, and when they count
     "loss_weight": at_least(0),
     "ova_weight": at_least(0),
+    "open_weight": at_least(0),
+    "negative_weight": at_least(0),
     "entropy_weight": at_least(0),
     "consistency_weight": at_least(0),
     "pair_weight": at_least(0),
+    "fairness_weight": at_least(0),
+    "diversity_weight": at_least(0),
+    "neighbor_weight": at_least(0),
     "max_weight": POSITIVE,
-    "ramp_steps": at_least(0),
+    "ramp_steps": whole(0),
     "ramp_percent": between(0, 100),
     "start_percent": between(0, 100),
-    "start_epochs": at_least(0),
+    "start_epochs": whole(0),
     "normalize": one_of(NORMALIZE),
     "labeler": one_of(("live", "ema")),
     # of single methods
-    "decay": DECAY,  # mean_teacher
+    "decay": DECAY,  # mean_teacher, softmatch, freematch, dac
     "radius": at_least(0),  # vat
     "xi": POSITIVE,
-    "temperature": POSITIVE,  # mixmatch
+    "temperature": POSITIVE,  # mixmatch, dac
     "alpha": at_least(0),
     "meta_learning_rate": POSITIVE,  # ds3l
     "weight_learning_rate": POSITIVE,
-    "num_hidden": at_least(1),
+    "num_hidden": whole(1),
     "max_margin": FRACTION,  # orca
-    "assignment_seed": at_least(0),  # re_assigned
+    "assignment_seed": whole(0),  # re_assigned
+    "num_sigmas": POSITIVE,  # softmatch
+    "align_batches": whole(0),  # iomatch
+    "num_heads": whole(1),  # dac
+    "weight_power": at_least(0),
 }
 _THRESHOLDS = ("threshold", "ood_threshold")
 

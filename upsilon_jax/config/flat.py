@@ -11,10 +11,10 @@ from upsilon_jax.methods.selection import AUTO
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"train.epochs": 400, ...}."""
+    """{"train.epochs": 400, ...}; a section without a field stays as it is."""
     flat = {}
     for key, value in config.items():
-        if isinstance(value, Mapping | ConfigDict):
+        if isinstance(value, Mapping | ConfigDict) and len(value):
             flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[prefix + key] = value
@@ -33,15 +33,15 @@ def auto_clusters(flat: Mapping[str, Any]) -> str | None:
 
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], but: Collection[str] = ()
-) -> list[str]:
-    """One line for each field in which two configs differ, but for those in `but`."""
+) -> dict[str, str]:
+    """Field -> a line, where two configs differ, but for those in `but`."""
     old, new = flatten(old), flatten(new)
     plain = lambda value: list(value) if isinstance(value, tuple) else value
-    return [
-        f"{field}: {old.get(field, 'absent')!r} → {new.get(field, 'absent')!r}"
+    return {
+        field: f"{field}: {old.get(field, 'absent')!r} → {new.get(field, 'absent')!r}"
         for field in sorted((old.keys() | new.keys()) - set(but))
         if plain(old.get(field)) != plain(new.get(field))
-    ]
+    }
 
 
 def of_seed(config: ConfigDict, seed: int) -> ConfigDict:

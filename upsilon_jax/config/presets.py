@@ -32,7 +32,7 @@ SUPERVISED = ("baseline",)
 # Methods that use unlabeled images from the first step: no pre-training.
 NOT_PRETRAINED = (
     "pi_model mean_teacher vat mixmatch fixmatch uasd ds3l openmatch orca "
-    "re_assigned open_set oracle"
+    "re_assigned open_set oracle softmatch freematch iomatch ssb dac"
 ).split()
 
 # Held-out images of each class for methods that look at some.
@@ -47,6 +47,9 @@ PRESETS: Mapping[str, Mapping[str, int]] = {
     "uasd": {"start_percent": 20, "ramp_percent": 40},
     "ds3l": {"ramp_percent": 40},
     "openmatch": {"start_epochs": 10},
+    "iomatch": {"start_epochs": 1},
+    "dac": {"start_epochs": 1},
+    "ssb": {"start_percent": 93},  # 475 of 512 epochs
 }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from upsilon_jax.methods.selection import AUTO
+
+MOST_COUNT = 2**31 - 1  # steps, images and seeds are counted in int32
+_MOST_NUMBER = 3.4e38  # beyond it a float32 is infinite
 
 
 class Rule(NamedTuple):
@@ -25,18 +27,18 @@ def one_of(names: Collection[str] | Callable[[], Collection[str]]) -> Rule:
 
 
 def at_least(least: float) -> Rule:
-    """A finite number, not below `least`."""
+    """A number that float32 has, not below `least`."""
     return Rule(
-        lambda value: math.isfinite(value) and value >= least,
-        lambda: f"a number ≥ {least:g}",
+        lambda value: least <= value <= _MOST_NUMBER,
+        lambda: f"a number ≥ {least:g}, at most {_MOST_NUMBER:g}",
     )
 
 
-def whole(least: int) -> Rule:
-    """A whole number, not below `least`."""
+def whole(least: int, most: int = MOST_COUNT) -> Rule:
+    """A whole number, neither below `least` nor above `most`."""
     return Rule(
-        lambda value: isinstance(value, int) and value >= least,
-        lambda: f"a whole number ≥ {least}",
+        lambda value: type(value) is int and least <= value <= most,
+        lambda: f"a whole number ≥ {least}, at most {most}",
     )
 
 
@@ -62,7 +64,8 @@ def number(rule: Rule, *, auto: bool) -> Rule:
 
 
 POSITIVE = Rule(
-    lambda value: math.isfinite(value) and value > 0, lambda: "a number > 0"
+    lambda value: 0 < value <= _MOST_NUMBER,
+    lambda: f"a number > 0, at most {_MOST_NUMBER:g}",
 )
 FRACTION = between(0, 1)
 DECAY = Rule(lambda value: 0 <= value < 1, lambda: "in [0, 1)")

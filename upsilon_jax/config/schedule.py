@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from upsilon_jax.config.rules import MOST_COUNT
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import Method
 
 # Where `train.eval_epochs` is None: evaluations of a run with as many epochs or more.
@@ -56,6 +58,12 @@ class Schedule(NamedTuple):
 def make_schedule(config: ConfigDict, method: Method, num_unlabeled: int) -> Schedule:
     """An epoch is one pass over D_u: ceil(|D_u| / batch) steps."""
     train = config.train
+    steps = steps_per_epoch(config, num_unlabeled) * train.epochs
+    if steps > MOST_COUNT:
+        raise ConfigError(
+            f"train.epochs={train.epochs}: makes {steps:,} steps, and there can be at "
+            f"most {MOST_COUNT:,}"
+        )
     refresh = method.refresh_epochs or train.refresh_epochs
     return Schedule(
         steps_per_epoch=steps_per_epoch(config, num_unlabeled),
@@ -91,6 +99,7 @@ def in_steps(
         if field.endswith("_percent"):
             value = round(value / 100 * steps_per_epoch * epochs)
         elif field.endswith("_epochs"):
-            value = round(value * steps_per_epoch)
+            # As late as a step can be is never; no run has more.
+            value = min(round(value * steps_per_epoch), MOST_COUNT)
         steps[steps_field(field)] = value
     return steps

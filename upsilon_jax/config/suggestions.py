@@ -11,6 +11,9 @@ _BATCH_SIZE = 128  # the paper's
 _TOTAL_STEPS = 20_000  # a third of the paper's, which trains for benchmarks
 _EPOCHS = (20, 400)  # fewest and most
 _PRETRAIN_SHARE = 8  # E_pt = 50 of 400 epochs
+# A network that has not learned its labels yet takes all for foreign, so a short run
+# pre-trains for so many steps (results/own_data), but leaves the method two thirds.
+_PRETRAIN_STEPS, _PRETRAIN_MOST = 300, 3
 _CLUSTERS = (2, 20)
 
 
@@ -34,7 +37,8 @@ def suggest(
 ) -> Suggestions:
     """Settings for so many images and classes.
 
-    Batches are the paper's 128, or the largest power of two that both sets fill. K is
+    Batches are the paper's 128, or the largest power of two that both sets fill. E_pt
+    is an eighth of the epochs; if that is below 300 steps, 300 or a third. K is
     two thirds of the classes, as in the paper's 4 for 6, and at most its 20; γ is a
     little more than the confidence of a guess. What is given already, `batch_size` or
     `epochs`, is kept and the others follow it.
@@ -51,10 +55,16 @@ def suggest(
     return Suggestions(
         batch_size=batch_size,
         epochs=epochs,
-        pretrain_epochs=min(max(epochs // _PRETRAIN_SHARE, 1), epochs - 1),
+        pretrain_epochs=_pretrain_epochs(epochs, steps_per_epoch),
         num_clusters=_clip(round(2 * num_classes / 3), _CLUSTERS),
         ood_threshold=usual_threshold(num_classes),
     )
+
+
+def _pretrain_epochs(epochs: int, steps_per_epoch: int) -> int:
+    """E_pt; it leaves at least one epoch to the method."""
+    least = min(-(-_PRETRAIN_STEPS // steps_per_epoch), epochs // _PRETRAIN_MOST)
+    return min(max(epochs // _PRETRAIN_SHARE, least, 1), epochs - 1)
 
 
 def _clip(value: int, bounds: tuple[int, int]) -> int:

@@ -15,26 +15,79 @@ from ml_collections import ConfigDict
 from upsilon_jax.config.fields import FIELDS, rule_of
 from upsilon_jax.config.flat import auto_clusters, flatten
 from upsilon_jax.config.presets import SUPERVISED, factories
+from upsilon_jax.config.rules import MOST_COUNT
 from upsilon_jax.config.schedule import steps_field
+from upsilon_jax.data.source import OWN_FIELDS
 from upsilon_jax.errors import ConfigError, nearest
 from upsilon_jax.methods.selection import AUTO
+
+# Types of fields that have no rule.
+_KINDS = {bool: "True or False", str: "text", (tuple, list): "a tuple of names"}
 
 
 def validate(config: ConfigDict) -> None:
     """Raises a ConfigError for the first field that cannot be as it is."""
-    _check_method_fields(config.method)
     flat = flatten(config)
+    _check_complete(flat)
+    _check_method_fields(config.method)
     for field, value in flat.items():
         if field not in FIELDS and not field.startswith("method."):
             raise ConfigError(f"{field}: no such field; {nearest(field, FIELDS)}")
-        rule = rule_of(field, flat)
-        if None not in (rule, value) and not rule.holds(value):
-            raise ConfigError(f"{field}={value!r}: must be {rule.allowed()}")
+        _check_value(field, value, flat)
+    _check_seeds(flat)
     _check_at_most(flat, "train.pretrain_epochs", "train.epochs")
     _check_method_runs(flat)
     _check_clusters(flat)
     for section in ("method", "method.upsilon"):
         _check_at_most(flat, f"{section}.ood_threshold", f"{section}.threshold")
+
+
+def _check_complete(flat: Mapping[str, Any]) -> None:
+    """Files that do not begin with `default_config` may lack anything."""
+    optional = {f"data.{field}" for fields in OWN_FIELDS.values() for field in fields}
+    if flat.get("data.name") == "folder":  # nobody knows the classes of D_u
+        optional |= {"data.id_classes", "data.ood_classes", "data.ood_imbalance"}
+    for field in ("method.name", *FIELDS):
+        if field not in flat and field not in optional:
+            raise ConfigError(
+                f"{field} is missing: a config is made by default_config"
+                " and with_method"
+            )
+
+
+def _check_value(field: str, value: Any, flat: Mapping[str, Any]) -> None:
+    """A value of the field's type that follows its rule."""
+    if value is None:
+        return
+    rule = rule_of(field, flat)
+    kind = FIELDS[field].type if field in FIELDS else None
+    allowed = rule.allowed if rule else lambda: _KINDS[kind]
+    try:
+        fits = kind is None or isinstance(value, kind)
+        fits = fits and (rule is None or rule.holds(value))
+    except TypeError:  # what has no order was compared
+        fits = False
+    if not fits:
+        raise ConfigError(f"{field}={_shown(value)}: must be {allowed()}")
+
+
+def _shown(value: Any) -> str:
+    """A value, or the beginning of a long one."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no number of more than 4,300 digits
+        return "(a number of thousands of digits)"
+    return text if len(text) <= 60 else f"{text[:40]}… ({len(text):,} characters)"
+
+
+def _check_seeds(flat: Mapping[str, Any]) -> None:
+    """Of several seeds the last must be one, too."""
+    seed, count = flat["seed"], flat["train.num_seeds"]
+    if seed + count - 1 > MOST_COUNT:
+        raise ConfigError(
+            f"seed={seed} with train.num_seeds={count}: the last seed must be at most "
+            f"{MOST_COUNT}"
+        )
 
 
 def _check_method_fields(method: ConfigDict) -> None:
