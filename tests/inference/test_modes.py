@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-import main
 import upsilon_jax
+from upsilon_jax import command as main
 from upsilon_jax import commandline
 from upsilon_jax.inference import metrics
 from upsilon_jax.inference.predictions import foreign

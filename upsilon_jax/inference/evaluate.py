@@ -99,6 +99,8 @@ def _measured(
     confusion = metrics.confusion(predicted.logits, label, num_classes, len(names))
     per_class = zip(confusion.diagonal(), confusion.sum(axis=1), strict=False)
     log_odds = columns(predicted.logits, num_classes).log_odds
+    error = metrics.calibration_error(predicted.probability[known], right)
+    assert error is not None  # `evaluate` sees to it
     return Evaluation(
         classes=names[:num_classes],
         foreign=names[num_classes:],
@@ -109,9 +111,7 @@ def _measured(
         class_accuracy=[float(hit / all_) if all_ else None for hit, all_ in per_class],
         class_images=confusion.sum(axis=1)[:num_classes].tolist(),
         confusion=confusion.tolist(),
-        calibration_error=metrics.calibration_error(
-            predicted.probability[known], right
-        ),
+        calibration_error=error,
         auroc=metrics.auroc(log_odds, known),
     )
 

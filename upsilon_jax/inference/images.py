@@ -46,7 +46,8 @@ class Picture(NamedTuple):
     """An image that has not been read yet."""
 
     path: str  # of its file, "" if it has none
-    index: int  # its place in an array, -1 if it is a file of its own
+    # Its place in an array, -1 if it is a file of its own. Hides tuple.index.
+    index: int  # type: ignore[assignment]
     read: Callable[[], np.ndarray]  # -> uint8 [H, W, C]; raises BadImage
 
 

@@ -17,6 +17,7 @@ from upsilon_jax.inference.images import Fit, Picture, Skipped, batches, find_pi
 from upsilon_jax.inference.predicted import columns
 from upsilon_jax.runtime import interrupts, sharding
 from upsilon_jax.runtime.compilation import jit
+from upsilon_jax.workdir.place import local_path
 from upsilon_jax.workdir.schema import Manifest
 
 # Images are predicted so many at a time. Each size is compiled when it is first needed:
@@ -36,7 +37,8 @@ class Predicted(NamedTuple):
     cluster: np.ndarray  # [n] int32, the cluster if it beats every class, else -1
     logits: np.ndarray  # [n, T] float32
     path: np.ndarray  # [n] str, of the file, "" if there is none
-    index: np.ndarray  # [n] int64, place in an array, -1 of a file of its own
+    # [n] int64, place in an array, -1 of a file of its own. Hides tuple.index.
+    index: np.ndarray  # type: ignore[assignment]
     skipped: Skipped  # (file, why): what a folder has that is no image
 
 
@@ -65,7 +67,8 @@ class Model:
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """(H, W, C), to which images of any size are brought."""
-        return tuple(self.manifest.image_shape)
+        height, width, channels = self.manifest.image_shape
+        return height, width, channels
 
     @property
     def fit(self) -> Fit:
@@ -166,7 +169,7 @@ def load(path: str | os.PathLike) -> Model:
     Raises:
       WorkdirError: it is neither; one line says why.
     """
-    path = pathlib.Path(path).expanduser()
+    path = local_path(path)
     if path.is_dir():
         return Model(_of_run(path))
     if not path.exists():

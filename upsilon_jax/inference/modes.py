@@ -6,14 +6,19 @@ person.
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from upsilon_jax.errors import ConfigError, WorkdirError
 from upsilon_jax.inference.model import Model, load
 from upsilon_jax.runtime import interrupts, sharding
 from upsilon_jax.workdir.files import REPORT, write_json, write_skipped
+from upsilon_jax.workdir.place import local_path
 from upsilon_jax.workdir.whole import check_place
+
+Value = TypeVar("Value")
 
 
 def predict(workdir: pathlib.Path, images: Sequence[str], output: str | None) -> str:
@@ -87,14 +92,15 @@ def run_mode(
     mode: str, workdir: str | None, images: Sequence[str], output: str | None
 ) -> str:
     """Runs a mode with what its flags say; Ctrl-C ends it without a trace."""
-    _need("workdir", workdir, "the folder of a run")
+    folder = local_path(_need("workdir", workdir, "the folder of a run"))
     with interrupts.listening():
-        return MODES[mode](pathlib.Path(workdir).expanduser(), images, output)
+        return MODES[mode](folder, images, output)
 
 
-def _need(flag: str, value: object, what: str) -> None:
+def _need(flag: str, value: Value | None, what: str) -> Value:
     if not value:
         raise ConfigError(f"--{flag}=... is missing: {what}")
+    return value
 
 
 def _open(workdir: pathlib.Path) -> tuple[Model, tuple[str, ...]]:
@@ -105,6 +111,6 @@ def _open(workdir: pathlib.Path) -> tuple[Model, tuple[str, ...]]:
 def _place(output: str | None, workdir: pathlib.Path, name: str) -> pathlib.Path:
     """Where to write; looked at before hours of work."""
     beside = workdir if workdir.is_dir() else workdir.parent
-    path = pathlib.Path(output).expanduser() if output else beside / name
+    path = pathlib.Path(os.path.expanduser(output)) if output else beside / name
     check_place(path)
     return path

@@ -36,12 +36,12 @@ def write_predictions(
     """Writes the table; images of a single array are named by their place."""
     paths, index = predicted.path, predicted.index
     if len(set(paths)) == 1 and (index >= 0).all():
-        first, names = "index", index
+        first, names = "index", index.tolist()
     else:
         first = "path"
         pairs = zip(paths, index, strict=True)
         names = [path if place < 0 else f"{path}[{place}]" for path, place in pairs]
-    classes = predicted.class_name
+    classes = predicted.class_name.tolist()
     columns = prediction_columns(first, names, classes, predicted, foreign_below)
     write_csv(path, list(columns), zip(*columns.values(), strict=True))
 

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from upsilon_jax import models
 from upsilon_jax.errors import WorkdirError
+from upsilon_jax.inference.described import check_manifest
 from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.runtime import sharding
 from upsilon_jax.types import Head, Params, Stats
@@ -55,7 +56,8 @@ def read_manifest(workdir: pathlib.Path) -> Manifest:
             shown = ", ".join(map(str, seeds[:3])) + (", …" if len(seeds) > 3 else "")
             raise WorkdirError(f"{workdir} holds several seeds; name one: {shown}")
         raise WorkdirError(f"{workdir} is no run: there is no {MANIFEST} in it")
-    return records.read(Manifest, workdir / MANIFEST)
+    path = workdir / MANIFEST
+    return check_manifest(records.read(Manifest, path), str(path))
 
 
 def logits_of(manifest: Manifest, *, native: bool) -> Callable:
