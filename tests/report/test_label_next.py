@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from tests.report.example_run import make_findings, make_manifest
+from tests.report.example_run import make_findings, make_manifest, make_seen
 from upsilon_jax.report.label_next import label_next, write_label_next
 
 
@@ -54,7 +54,7 @@ def plain_label_next(findings, manifest):
 
 @pytest.mark.parametrize(
     ("num_classes", "num_clusters", "num_unlabeled"),
-    [(3, 2, 90), (2, 4, 150), (2, 0, 60), (5, 1, 8), (3, 2, 1)],
+    [(3, 2, 90), (2, 4, 150), (5, 1, 8), (3, 2, 1)],
 )
 def test_suggestions_are_those_of_the_plain_words(
     num_classes, num_clusters, num_unlabeled
@@ -62,13 +62,44 @@ def test_suggestions_are_those_of_the_plain_words(
     findings = make_findings(
         num_classes=num_classes, num_clusters=num_clusters, num_unlabeled=num_unlabeled
     )
+    learned = np.full(num_unlabeled, num_classes)  # a cluster
+    findings = findings._replace(pseudo_label=learned)
     manifest = make_manifest("abcde"[:num_classes], num_clusters=num_clusters)
     found = label_next(findings, manifest)
     assert found == plain_label_next(findings, manifest)
     assert len(found) <= max(10, num_unlabeled // 10)
     assert len({suggestion.row for suggestion in found}) == len(found)
     typical = [s for s in found if s.reason.startswith("typical")]
-    assert bool(typical) == (num_clusters > 0 and num_unlabeled >= 60)
+    assert bool(typical) == (num_unlabeled >= 60)
+
+
+@pytest.mark.parametrize("num_clusters", [0, 2])
+def test_where_no_cluster_was_learned_images_far_from_the_classes_are_left_out(
+    num_clusters,
+):
+    """What is foreign lies elsewhere, and is what the two classes disagree on most."""
+    rng = np.random.default_rng(0)
+    made = make_findings(num_classes=2, num_clusters=num_clusters, num_unlabeled=200)
+    lead = rng.permutation(200) / 40
+    lead[::2] /= 100  # every other image is foreign
+    logits = np.full((200, 2 + num_clusters), -9.0)
+    logits[:, 0], logits[:, 1] = np.where(rng.random(200) < 0.5, [lead], [-lead]), 0
+    truth = np.arange(200) % 2 * 2
+    features = rng.normal(size=(200, 6)) + 5 * np.eye(6)[logits[:, :2].argmax(1)]
+    features[::2] = rng.normal(size=(100, 6)) + [0, 0, 0, 20, 0, 0]
+    findings = made._replace(
+        unlabeled=make_seen(logits, truth, 2),
+        pseudo_label=np.full(200, -1),
+        features=features.astype(np.float16),
+    )
+    found = label_next(findings, make_manifest("ab", num_clusters=num_clusters))
+    rows = [suggestion.row for suggestion in found]
+    assert len(rows) == 20 and all(row % 2 for row in rows)
+    assert list(lead[rows]) == sorted(lead[rows])
+    decided = [s for s in found if " rather than " in s.reason]
+    assert all(np.tanh(lead[s.row] / 2) >= 0.5 for s in decided)
+    # a single class leaves nothing to decide
+    assert label_next(findings, make_manifest("a", num_clusters=num_clusters)) == []
 
 
 def test_of_copies_one_is_suggested():

@@ -109,6 +109,13 @@ def test_grey_pictures_are_shown(tmp_path):
     assert len(page.all("img")) > 50
 
 
+def test_what_looked_wrong_is_said_beside_the_numbers(tmp_path, whole):
+    result = make_run_result(warnings=["epoch 8: N is 0 <at> 3 refreshes"])
+    page = Page(write_report(write_run(tmp_path / "run", result=result)))
+    assert "epoch 8: N is 0 <at> 3 refreshes" in page.text
+    assert "looked wrong" in page.text and "looked wrong" not in Page(whole).text
+
+
 def test_a_diverged_run_says_so_and_shows_its_curves(tmp_path):
     result = make_run_result(
         status=DIVERGED, accuracy=None, auroc=None, confusion=None, diverged_step=21

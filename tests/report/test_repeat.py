@@ -3,8 +3,7 @@ import shlex
 
 import pytest
 
-import main as command
-from upsilon_jax import commandline
+from upsilon_jax import command, commandline
 from upsilon_jax.config import flatten, load_config
 from upsilon_jax.report.repeat import repeat_command
 

@@ -1,32 +1,44 @@
 """The paper's experiments, each by a command:  python -m upsilon_jax.paper E8.
 
 Trains the runs that are not there yet, several at a time, then makes the experiment's
-table and figures. `--list` shows all sixteen with their size. The same command again
-completes what was cut off; runs that experiments have in common are trained once.
+table and figures. `--list` shows all sixteen with their size; `all` means all of them.
+The same command again completes what was cut off; runs that experiments have in common
+are trained once. `claims` judges what the paper says by the runs below --workdir.
 """
 
 from __future__ import annotations
 
 import pathlib
+import sys
+
+from upsilon_jax.runtime import interrupts
+
+NAME = "python -m upsilon_jax.paper"
+if __name__ == "__main__":
+    interrupts.answer(NAME)  # before the imports that take seconds
 
 from upsilon_jax import commandline
-from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.errors import ConfigError, ExitCode, UserError, nearest
 from upsilon_jax.paper.cost import ACCELERATOR, hours
 from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment
 from upsilon_jax.paper.runs import SCALES, configs_of, total_steps
+from upsilon_jax.paper.verdicts import claims_text
 from upsilon_jax.report.figures import draw_figure
 from upsilon_jax.report.layout import markdown
 from upsilon_jax.report.results import read_runs
-from upsilon_jax.report.runs import Run
+from upsilon_jax.report.runs import Run, fingerprint
 from upsilon_jax.report.tables import paper_table
-from upsilon_jax.sweep.queue import EXIT_INCOMPLETE, train_all
+from upsilon_jax.sweep.queue import train_all
+from upsilon_jax.workdir.place import local_path
+
+ALL, CLAIMS = "all", "claims"
 
 COMMAND = commandline.Command(
-    name="python -m upsilon_jax.paper",
+    name=NAME,
     about=__doc__,
     flags={
         "list": (False, "shows all experiments, and trains nothing"),
-        "scale": ("desk", "desk: minutes a run on a CPU core; or paper [desk]"),
+        "scale": ("desk", "digits, desk: minutes a run on a CPU core; or paper [desk]"),
         "workdir": (None, "where results go [runs/SCALE]"),
         "jobs": (None, "runs at the same time [one a core; one on an accelerator]"),
         "data_dir": (None, "where tfds keeps its data [tfds's default]"),
@@ -39,44 +51,57 @@ COMMAND = commandline.Command(
 
 
 def main(options: commandline.Options) -> int:
-    """Lists, or runs, experiments."""
+    """Lists, or runs, experiments, or judges the claims."""
     told = options.flags
     if told.scale not in SCALES:
         near = nearest(told.scale, SCALES)
         raise ConfigError(f"--scale={told.scale}: no such scale; {near}")
     if told.list:
         print_list(told.scale)
-        return 0
-    if options.argument is None:
-        raise ConfigError("EXPERIMENT is missing; --list shows all of them")
-    name = options.argument.upper()
-    if name not in EXPERIMENTS:
-        near = nearest(name, EXPERIMENTS)
-        raise ConfigError(f"{options.argument}: no such experiment; {near}")
-    root = pathlib.Path(told.workdir or f"runs/{told.scale}")
+        return ExitCode.DONE
+    root = local_path(told.workdir or f"runs/{told.scale}")
+    if options.argument == CLAIMS:
+        print(claims_text(read_runs(root)))
+        return ExitCode.DONE
     fields = {"data.data_dir": told.data_dir} if told.data_dir else {}
-    configs = configs_of(EXPERIMENTS[name], told.scale, fields)
-    complete = told.table_only or train_all(configs, root, told.jobs)
-    runs = [
-        run
-        for run in read_runs(root, may_be_empty=True)
-        if run.path.parent.name in configs
-    ]
-    _show(EXPERIMENTS[name], root / name, runs)
-    return 0 if complete else EXIT_INCOMPLETE
+    configs = {
+        name: configs_of(EXPERIMENTS[name], told.scale, fields)
+        for name in _names(options.argument, told.scale)
+    }
+    together = {k: v for of_one in configs.values() for k, v in of_one.items()}
+    complete = told.table_only or train_all(together, root, told.jobs)
+    runs = read_runs(root, may_be_empty=True)
+    for name, wanted in configs.items():
+        theirs = {(fingerprint(config), config.seed) for config in wanted.values()}
+        mine = [run for run in runs if (run.fingerprint, run.result.seed) in theirs]
+        _show(EXPERIMENTS[name], root / name, mine)
+    return ExitCode.DONE if complete else ExitCode.FAILED
+
+
+def _names(argument: str | None, scale: str) -> list[str]:
+    """The experiments that are meant: one, or all that have runs at the scale."""
+    if argument is None:
+        raise ConfigError("EXPERIMENT is missing; --list shows all of them")
+    if argument == ALL:
+        return [name for name, of in EXPERIMENTS.items() if getattr(of, scale)]
+    if argument.upper() not in EXPERIMENTS:
+        near = nearest(argument.upper(), (*EXPERIMENTS, ALL, CLAIMS))
+        raise ConfigError(f"{argument}: no such experiment; {near}")
+    return [argument.upper()]
 
 
 def _show(experiment: Experiment, output: pathlib.Path, runs: list[Run]) -> None:
     """Prints the table; both go to files beside the runs."""
-    output.mkdir(parents=True, exist_ok=True)
     if experiment.table:
         table = markdown(paper_table(experiment.table, runs))
+        output.mkdir(parents=True, exist_ok=True)
         (output / "table.md").write_text(table + "\n", encoding="utf-8")
         print(table)
-    for figure in experiment.figures:
-        if runs:
-            for file in draw_figure(figure, runs, output / figure):
-                print(file)
+    for figure in experiment.figures if runs else ():
+        try:
+            print(*draw_figure(figure, runs, output / figure), sep="\n")
+        except UserError as error:  # the runs it needs are not there yet
+            sys.stderr.write(f"{output.name}: no figure {figure}: {error}\n")
 
 
 def print_list(scale: str) -> None:

@@ -10,7 +10,7 @@ from upsilon_jax.config import ConfigDict, load_config, validate
 from upsilon_jax.config.schedule import steps_per_epoch
 from upsilon_jax.paper.experiments import Experiment, Runs
 
-SCALES = ("desk", "paper")
+SCALES = ("digits", "desk", "paper")
 
 
 def configs_of(

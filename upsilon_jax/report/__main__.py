@@ -4,6 +4,12 @@ import pathlib
 import sys
 import types
 
+from upsilon_jax.runtime import interrupts
+
+NAME = "python -m upsilon_jax.report"
+if __name__ == "__main__":
+    interrupts.answer(NAME)  # before the imports that take seconds
+
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, nearest
 from upsilon_jax.report.figures import FIGURES, draw_figure
@@ -27,7 +33,7 @@ CHOICES = {
 _NAMES = {flag: ", ".join(choices) for flag, choices in CHOICES.items()}
 
 COMMAND = commandline.Command(
-    name="python -m upsilon_jax.report",
+    name=NAME,
     about=__doc__,
     flags={
         "table": (None, f"{_NAMES['table']} [one of all runs]"),

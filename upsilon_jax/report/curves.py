@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from upsilon_jax.report.palette import BLUE, GREEN, ORANGE, RED
 from upsilon_jax.workdir.schema import Entry, Result
+from upsilon_jax.workdir.whole import written_whole
 
 
 class Series(NamedTuple):
@@ -56,7 +57,8 @@ def save_curves(result: Result, path: pathlib.Path) -> None:
     if config["data"]["mismatch"] is not None:
         title.append(f"mismatch {config['data']['mismatch']:.0%}")
     figure.suptitle(", ".join([*title, f"seed {result.seed}"]))
-    figure.savefig(path, dpi=110)
+    with written_whole(path) as partial:
+        figure.savefig(partial, dpi=110, format="png")
 
 
 def points(history: Sequence[Entry], value: Callable) -> list[tuple[int, float]]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import collections
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from upsilon_jax.errors import UserError
+from upsilon_jax.report.groups import summary, values
+from upsilon_jax.report.layout import say_change, say_summary
+from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.runs import Run
+from upsilon_jax.report.statistics import paired
+
+_AUTO = "auto"
+_ACCURACY = MEASURES["accuracy"]
 
 
 def foreign_table(runs: Iterable[Run]) -> str:
@@ -15,6 +22,8 @@ def foreign_table(runs: Iterable[Run]) -> str:
 
     The estimate is the mean over seeds with the least and the largest; "inside" counts
     the seeds whose interval holds the truth. The error of a seed is |estimate - truth|.
+    Where γ is found from the data, the accuracy is compared with that of the same seeds
+    with a γ that was given, in points.
 
     Args:
       runs: those without truth or estimate are passed over.
@@ -28,10 +37,13 @@ def foreign_table(runs: Iterable[Run]) -> str:
             "no run has both a true and an estimated share of foreign images"
         )
     lines = [
-        "| data | method | γ | foreign | estimate | error | inside | accuracy |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
+        "| data | method | γ | foreign | estimate | error | inside | accuracy in % "
+        "| to γ given |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    lines += map(_line, sorted(cells.values(), key=_place))
+    ordered = sorted(cells.values(), key=_place)
+    given = {_place(runs)[:3]: runs for runs in ordered if _gamma(runs[0]) != _AUTO}
+    lines += [_line(runs, given) for runs in ordered]
     errors = [_error(run) for runs in cells.values() for run in runs]
     inside = sum(_is_inside(run) for runs in cells.values() for run in runs)
     return "\n".join(lines) + (
@@ -41,7 +53,8 @@ def foreign_table(runs: Iterable[Run]) -> str:
 
 
 def _place(runs: list[Run]) -> tuple:
-    return runs[0].data, runs[0].method, _gamma(runs[0]), runs[0].mismatch
+    """Data, method and true share, then γ."""
+    return runs[0].data, runs[0].method, runs[0].mismatch, _gamma(runs[0])
 
 
 def _gamma(run: Run) -> str:
@@ -49,15 +62,18 @@ def _gamma(run: Run) -> str:
     return str(method.get("upsilon", method).get("ood_threshold", "—"))
 
 
-def _line(runs: list[Run]) -> str:
+def _line(runs: list[Run], given: Mapping[tuple, list[Run]]) -> str:
     shares = [run.result.foreign.share for run in runs]
     error = statistics.mean(map(_error, runs))
-    accuracy = statistics.mean(run.result.accuracy for run in runs)
-    data, method, gamma, mismatch = _place(runs)
+    data, method, mismatch, gamma = place = _place(runs)
+    other = given.get(place[:3], []) if gamma == _AUTO else []
+    change = paired(values(runs, _ACCURACY), values(other, _ACCURACY))
     return (
         f"| {data} | {method} | {gamma} | {mismatch:.0%} | "
         f"{statistics.mean(shares):.0%} ({min(shares):.0%} to {max(shares):.0%}) | "
-        f"{error:.3f} | {sum(map(_is_inside, runs))}/{len(runs)} | {accuracy:.2%} |"
+        f"{error:.3f} | {sum(map(_is_inside, runs))}/{len(runs)} | "
+        f"{say_summary(summary(runs, _ACCURACY), _ACCURACY)} | "
+        f"{say_change(change, _ACCURACY) if change else ''} |"
     )
 
 

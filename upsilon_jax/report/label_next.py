@@ -5,6 +5,10 @@ classes, or a class and foreign; the least decided come first. *Typical* images 
 nearest to the centre of a foreign group, a group after the other, the largest first:
 whoever has seen a few of them knows what the group is. An image that is nearly the same
 as an earlier one is passed over.
+
+Where no cluster was learned nothing speaks for foreign, and what the classes disagree
+on is mostly that. Then only the half of D_u is looked at that is nearest to the centre
+of a class, the mean of the features of its surest images.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ _LEAST = 10  # unless that is fewer than this
 _PER_GROUP = 5
 _SMALLEST_GROUP = 3  # fewer have no centre worth the name
 _DECIDED = 0.5  # a lead of so much is a decision
+_SUREST = 4  # a quarter of the images of a class
 _POOL = 200  # candidates of a kind
 
 
@@ -54,7 +59,10 @@ def write_label_next(
 def label_next(findings: Findings, manifest: Manifest) -> list[Suggestion]:
     """The suggestions, the best first: at most a hundred, or a tenth of D_u."""
     features = finite(findings.features)
-    kinds = [_undecided(findings, manifest), *_typical(findings)]
+    if (findings.pseudo_label >= manifest.num_classes).any():
+        kinds = [_undecided(findings, manifest), *_typical(findings)]
+    else:
+        kinds = [_undecided_near_classes(findings, manifest, features)]
     radius = [same_below(distances(features[_rows(kind)])) for kind in kinds]
     waiting = [iter(kind) for kind in kinds]
     most = min(_MOST, max(_LEAST, len(features) // 10))
@@ -83,28 +91,63 @@ def _undecided(findings: Findings, manifest: Manifest) -> list[Suggestion]:
     """
     seen, num_classes = findings.unlabeled, manifest.num_classes
     rows = np.flatnonzero(seen.label >= 0)  # the others have no finite logits
-    f = np.exp(np.float64(seen.logits[rows]) - seen.logits[rows].max(1, keepdims=True))
-    f /= f.sum(axis=1, keepdims=True)
+    f = _softmax(seen.logits[rows])
     foreign = f[:, num_classes:].sum(axis=1, keepdims=True)
     readings = np.hstack([f[:, :num_classes], foreign])
+    return _least_decided(rows, readings, manifest, lead_below=_DECIDED)
+
+
+def _undecided_near_classes(
+    findings: Findings, manifest: Manifest, features: np.ndarray
+) -> list[Suggestion]:
+    """Images that look like a class, by the lead of the first over the second one."""
+    seen, num_classes = findings.unlabeled, manifest.num_classes
+    if num_classes < 2:
+        return []  # a single class leaves nothing to decide
+    nearest = np.full(len(features), np.inf)
+    for label in range(num_classes):
+        of_class = np.flatnonzero(seen.label == label)
+        surest = of_class[np.argsort(-seen.log_odds[of_class], kind="stable")]
+        surest = surest[: -(-len(of_class) // _SUREST)]
+        if len(surest):
+            centre = features[surest].mean(axis=0)
+            apart = np.linalg.norm(features - centre, axis=1)
+            nearest = np.minimum(nearest, apart)
+    rows = np.flatnonzero(seen.label >= 0)
+    rows = rows[np.argsort(nearest[rows], kind="stable")][: -(-len(rows) // 2)]
+    return _least_decided(rows, _softmax(seen.logits[rows, :num_classes]), manifest)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    f = np.exp(np.float64(logits) - logits.max(axis=1, keepdims=True))
+    return f / f.sum(axis=1, keepdims=True)
+
+
+def _least_decided(
+    rows: np.ndarray, readings: np.ndarray, manifest: Manifest, lead_below: float = 2
+) -> list[Suggestion]:
+    """Images [n] by the lead of the first over the second of their readings [n, r]."""
     best, second = np.argsort(-readings, axis=1, kind="stable")[:, :2].T
     share = lambda reading: readings[np.arange(len(rows)), reading]
     lead = share(best) - share(second)
-    wanted = np.flatnonzero(lead < _DECIDED)
+    wanted = np.flatnonzero(lead < lead_below)
     wanted = wanted[np.argsort(lead[wanted], kind="stable")][:_POOL]
-    names = [*manifest.classes, "foreign"]
     return [
-        Suggestion(
-            int(rows[i]), _undecided_between(names, readings[i], best[i], second[i])
-        )
+        Suggestion(int(rows[i]), _between(manifest, readings[i], best[i], second[i]))
         for i in wanted
     ]
 
 
-def _undecided_between(names, readings: np.ndarray, *two: int) -> str:
-    a, b = sorted(two, key=lambda k: k == len(names) - 1)  # a class is named first
-    shares = f"{100 * readings[a]:.0f} % / {100 * readings[b]:.0f} %"
-    return f"undecided between {names[a]} and {names[b]} ({shares})"
+def _between(manifest: Manifest, readings: np.ndarray, best: int, second: int) -> str:
+    names = [*manifest.classes, "foreign"]
+    decided = readings[best] - readings[second] >= _DECIDED
+    a, b = best, second
+    if not decided and best == manifest.num_classes:
+        a, b = second, best  # a class is named first
+    shares = f"({100 * readings[a]:.0f} % / {100 * readings[b]:.0f} %)"
+    if decided:
+        return f"{names[a]} rather than {names[b]} {shares}"
+    return f"undecided between {names[a]} and {names[b]} {shares}"
 
 
 def _typical(findings: Findings) -> list[list[Suggestion]]:

@@ -153,7 +153,10 @@ def _grids(table: Table, markup: Markup) -> list[tuple[str, list[list[str]]]]:
         )
         names = [markup.escape(name) for name in (*table.names, *table.columns)]
         lines = [
-            [*row.names, *(_change(row, cell) for cell in row.cells)]
+            [
+                *row.names,
+                *(say_change(cell.difference, row.measure) for cell in row.cells),
+            ]
             for row in table.rows
             if any(cell.difference for cell in row.cells)
         ]
@@ -175,7 +178,7 @@ def _main_grid(table: Table, markup: Markup) -> list[list[str]]:
     for i, row in enumerate(table.rows):
         line = [markup.escape(name) for name in row.names]
         for j, cell in enumerate(row.cells):
-            text = _ours(cell.summary, row.measure, with_count)
+            text = say_summary(cell.summary, row.measure, with_count)
             line.append(_marked(text, ours.get((i, j)), markup))
             if table.has_published:
                 text = _paper(cell.published)
@@ -218,7 +221,10 @@ def _mean(summary: Summary | None) -> float | None:
     return summary.mean if summary and not summary.diverged else None
 
 
-def _ours(summary: Summary | None, measure: Measure, with_count: bool) -> str:
+def say_summary(
+    summary: Summary | None, measure: Measure, with_count: bool = False
+) -> str:
+    """'61.50 ± 0.67', perhaps with the number of seeds."""
     if summary is None:
         return MISSING
     if summary.diverged:
@@ -237,12 +243,12 @@ def _paper(cell: Published | None) -> str:
     return cell.value + spread + (f" ({cell.difference})" if cell.difference else "")
 
 
-def _change(row: Row, cell: Cell) -> str:
-    if cell.difference is None:
+def say_change(difference: Interval | None, measure: Measure) -> str:
+    """'+0.77 [-0.87, +2.42] (3)': mean, interval and number of seeds."""
+    if difference is None:
         return MISSING
-    mean, low, high, count = cell.difference
-    decimals = row.measure.decimals
-    text = f"{mean:+.{decimals}f}"
+    mean, low, high, count = difference
+    text = f"{mean:+.{measure.decimals}f}"
     if low is not None:
-        text += f" [{low:+.{decimals}f}, {high:+.{decimals}f}]"
+        text += f" [{low:+.{measure.decimals}f}, {high:+.{measure.decimals}f}]"
     return f"{text} ({count})"

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 from typing import NamedTuple
 
-from upsilon_jax.workdir.schema import Result
+from upsilon_jax.workdir.schema import Labels, Result
 
 
 class Measure(NamedTuple):
@@ -37,6 +37,40 @@ def _of_labels(field: str) -> Callable[[Result], float | None]:
     return value
 
 
+def num_foreign(result: Result) -> float:
+    """Foreign images in D_u; 0 where that is not known from the config."""
+    data = result.config["data"]
+    if data.get("ood_imbalance", 1) != 1:  # then D_u may be smaller than was asked for
+        return 0
+    return (data.get("mismatch") or 0) * (data.get("num_unlabeled") or 0)
+
+
+def labeled_as_id(result: Result, labels: Labels | None) -> float | None:
+    """Of the foreign images in D_u, the share with the label of an ID class.
+
+    None where the truth is not known, or there are no labels.
+    """
+    if not labels or not num_foreign(result):
+        return None
+    if labels.ood_share is None and labels.num_confident:
+        return None
+    return (labels.ood_share or 0.0) * labels.num_confident / num_foreign(result)
+
+
+def _last_labeled_as_id(result: Result) -> float | None:
+    with_labels = [entry.labels for entry in result.history if entry.labels]
+    return labeled_as_id(result, with_labels[-1]) if with_labels else None
+
+
+def _on_one_class(result: Result) -> float | None:
+    """Of foreign test images, the share on the ID class that has the most of them."""
+    if not result.confusion:
+        return None
+    num_id = len(result.confusion[0])
+    counts = [sum(column) for column in zip(*result.confusion[num_id:], strict=True)]
+    return max(counts) / sum(counts) if sum(counts) else None
+
+
 def _raw(name: str, title: str, decimals: int, **kinds) -> Measure:
     value = kinds.pop("value", None) or _of_imbalance(name)
     return Measure(name, title, value, scale=1.0, decimals=decimals, **kinds)
@@ -65,6 +99,18 @@ _ALL = (
         "pseudo_accuracy",
         "last ID pseudo-labels of ID images that are right in %",
         _of_labels("pseudo_accuracy"),
+    ),
+    Measure(
+        "ood_labeled",
+        "foreign unlabeled images with an ID pseudo-label in %",
+        _last_labeled_as_id,
+        more_is_better=False,
+    ),
+    Measure(
+        "ood_on_one",
+        "foreign test images on one and the same ID class in %",
+        _on_one_class,
+        more_is_better=False,
     ),
     _raw("kl_id", "KL of labels from uniform, ID images", 4, more_is_better=False),
     _raw("kl_ood", "KL of labels from uniform, OOD images", 4, more_is_better=False),

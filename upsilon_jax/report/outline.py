@@ -54,6 +54,19 @@ def headline(run: RunFiles, baseline: RunFiles | None) -> Markup:
     return tag("dl", shown, class_="cards")
 
 
+def warnings(run: RunFiles) -> Markup | None:
+    """What looked wrong while it trained; the numbers above are to be read with it."""
+    lines = run.result.warnings
+    if not lines:
+        return None
+    return tag(
+        "div",
+        tag("p", tag("b", "While it trained, something looked wrong:")),
+        tag("ul", [tag("li", line) for line in lines]),
+        class_="warning",
+    )
+
+
 def summary(run: RunFiles) -> Markup:
     """What was trained, on what, and how it went."""
     config, history = run.result.config, run.result.history

@@ -86,7 +86,12 @@ def render(run: RunFiles, baseline: RunFiles | None, budget: int) -> str:
         tag("nav", links, aria_label="Sections"),
         tag(
             "main",
-            tag("section", outline.summary(run), outline.headline(run, baseline)),
+            tag(
+                "section",
+                outline.summary(run),
+                outline.headline(run, baseline),
+                outline.warnings(run),
+            ),
             [_section(section) for section in sections],
             id="main",
         ),

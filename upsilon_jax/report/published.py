@@ -45,7 +45,7 @@ class Benchmark(NamedTuple):
     ood_imbalance: float = 1.0
 
 
-# As the paper calls them.
+# As the paper calls them; the last ones are not in it.
 TITLES = {
     "baseline": "Baseline",
     "pl": "PL",
@@ -68,6 +68,11 @@ TITLES = {
     "re_assigned": "Re-Assigned",
     "open_set": "Open-Set",
     "oracle": "Oracle",
+    "softmatch": "SoftMatch",
+    "freematch": "FreeMatch",
+    "iomatch": "IOMatch",
+    "ssb": "SSB",
+    "dac": "DAC",
 }
 
 _ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")

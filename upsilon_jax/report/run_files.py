@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from upsilon_jax.config import flatten
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir import files, findings
 from upsilon_jax.workdir.findings import Findings
-from upsilon_jax.workdir.records import read
+from upsilon_jax.workdir.records import read, read_json
 from upsilon_jax.workdir.schema import FINISHED, Manifest, Result
 
 BASELINE = "baseline"  # the method that learns from labeled images only
@@ -103,9 +102,9 @@ def _neighbours(workdir: pathlib.Path) -> Iterator[pathlib.Path]:
     found += workdir.parent.parent.glob(f"*/{workdir.name}/{files.RESULT}")
     for folder in sorted({path.parent for path in found} - {workdir}):
         try:
-            config = json.loads((folder / files.CONFIG).read_text("utf-8"))
+            config = read_json(folder / files.CONFIG)
             is_baseline = config["method"]["name"] == BASELINE
-        except (OSError, ValueError, KeyError, TypeError):
+        except (WorkdirError, KeyError, TypeError):
             continue
         if is_baseline:
             yield folder

@@ -59,11 +59,7 @@ class Run(NamedTuple):
 
         Fields at their defaults have no part in it: it stays when fields are added.
         """
-        usual = dict(_frozen(_defaults(self.method)))
-        fields = (*self.setting, *self.variant)
-        told = [(k, v) for k, v in fields if k not in usual or usual[k] != v]
-        text = repr((self.method, self.mismatch, told))
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+        return _digest(self.method, self.mismatch, (*self.setting, *self.variant))
 
 
 def as_runs(results: Iterable[tuple[pathlib.Path, Result]]) -> list[Run]:
@@ -93,19 +89,40 @@ def as_runs(results: Iterable[tuple[pathlib.Path, Result]]) -> list[Run]:
 
 def as_run(path: pathlib.Path, result: Result) -> Run:
     """The run of a result."""
-    data, method = result.config["data"], result.config["method"]["name"]
+    return Run(path, result, *_told_apart(result.config, result.data_digest))
+
+
+def fingerprint(config: Mapping[str, Any]) -> str:
+    """Of a run with this config, which has been run or not; not of one's own data."""
+    _, setting, variant = _told_apart(config, None)
+    mismatch = config["data"].get("mismatch")
+    return _digest(config["method"]["name"], mismatch, (*setting, *variant))
+
+
+def _told_apart(
+    config: Mapping[str, Any], data_digest: Mapping[str, str] | None
+) -> tuple[str, Fields, Fields]:
+    """The name of the data, the setting and the variant: see `Run`."""
+    data, method = config["data"], config["method"]["name"]
     place = data.get("labeled") or data.get("path")
-    flat = {**_defaults(method), **flatten(result.config)}
+    flat = {**_defaults(method), **flatten(config)}
     for field in ("seed", "data.mismatch", *WITHOUT_EFFECT):
         flat.pop(field, None)
-    if place and result.data_digest:
+    if place and data_digest:
         for field in _PLACES:
             flat.pop(field, None)
-        flat[_DIGEST] = result.data_digest["all"][:_SHORT]
+        flat[_DIGEST] = data_digest["all"][:_SHORT]
     own = {k: v for k, v in flat.items() if k[:7] == "method." or k in _OF_METHODS}
     shared = {k: v for k, v in flat.items() if k not in own}
     name = f"{data['name']} {place}" if place else data["name"]
-    return Run(path, result, name, _frozen(shared), _frozen(own))
+    return name, _frozen(shared), _frozen(own)
+
+
+def _digest(method: str, mismatch: float | None, fields: Fields) -> str:
+    usual = dict(_frozen(_defaults(method)))
+    told = [(k, v) for k, v in fields if k not in usual or usual[k] != v]
+    text = repr((method, mismatch, told))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @functools.cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 
+from upsilon_jax.errors import WorkdirError
 from upsilon_jax.report.curves import save_curves
 from upsilon_jax.report.label_next import write_label_next
 from upsilon_jax.report.page import write_page
@@ -19,6 +21,19 @@ def remake(workdir: pathlib.Path) -> None:
       WorkdirError: a file is missing or damaged; one line says which.
     """
     write_all(read_run(workdir))
+
+
+def remake_missing(workdir: pathlib.Path) -> None:
+    """Makes them again if one is missing, as from a copy without pictures.
+
+    The run has ended: what cannot be made is no reason to refuse its result.
+    """
+    wanted = [files.CURVES, files.REPORT]
+    if (workdir / files.FINDINGS).exists():
+        wanted += [files.UNLABELED, files.LABEL_NEXT]
+    if not all((workdir / name).exists() for name in wanted):
+        with contextlib.suppress(WorkdirError):
+            remake(workdir)
 
 
 def write_all(run: RunFiles) -> None:

@@ -9,15 +9,22 @@ table.
 
 from __future__ import annotations
 
-import pathlib
 import sys
 
+from upsilon_jax.runtime import interrupts
+
+NAME = "python -m upsilon_jax.sweep"
+if __name__ == "__main__":
+    interrupts.answer(NAME)  # before the imports that take seconds
+
 from upsilon_jax import commandline
+from upsilon_jax.errors import ExitCode
 from upsilon_jax.sweep.grid import grid
-from upsilon_jax.sweep.queue import EXIT_INCOMPLETE, train_all
+from upsilon_jax.sweep.queue import train_all
+from upsilon_jax.workdir.place import local_path
 
 COMMAND = commandline.Command(
-    name="python -m upsilon_jax.sweep",
+    name=NAME,
     about=__doc__,
     flags={
         "workdir": (None, "where results go [runs/sweep-NAME]"),
@@ -31,10 +38,10 @@ COMMAND = commandline.Command(
 
 def main(options: commandline.Options) -> int:
     """Trains what is not trained yet."""
-    root = pathlib.Path(options.flags.workdir or f"runs/sweep-{options.config_name}")
+    root = local_path(options.flags.workdir or f"runs/sweep-{options.config_name}")
     complete = train_all(grid(options), root, options.flags.jobs)
     sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
-    return 0 if complete else EXIT_INCOMPLETE
+    return ExitCode.DONE if complete else ExitCode.FAILED
 
 
 if __name__ == "__main__":

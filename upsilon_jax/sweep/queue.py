@@ -21,9 +21,6 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_UNTIL_ASKED_AGAIN = 5.0  # for a run that another process is at
 
 
-EXIT_INCOMPLETE = 1  # of a command: some runs crashed or were refused
-
-
 def train_all(
     configs: Mapping[str, ConfigDict], root: pathlib.Path, jobs: str | None
 ) -> bool:

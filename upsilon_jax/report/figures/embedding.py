@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from upsilon_jax.errors import UserError
 from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import Groups
@@ -93,8 +94,11 @@ def _draw(axis: Axes, run: Run, found: Findings, of_test: bool) -> None:
 
 def _embed(points: np.ndarray) -> np.ndarray:
     """[n, d] → [n, 2]."""
-    from sklearn.manifold import TSNE  # late: it takes a second to load
-    from threadpoolctl import threadpool_limits  # which scikit-learn brings along
+    try:  # late: it takes a second to load
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits  # which scikit-learn brings along
+    except ImportError as error:
+        raise UserError("t-SNE is scikit-learn's: pip install scikit-learn") from error
 
     perplexity = min(30.0, (len(points) - 1) / 3)
     # Its threads wait for one another after every step: on busy cores for minutes.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import BASELINE, Block, Groups, summary
-from upsilon_jax.report.measures import Measure
+from upsilon_jax.report.measures import Measure, labeled_as_id, num_foreign
 from upsilon_jax.report.published import TITLES, benchmark_of, published_curve
 from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.report.statistics import Summary
@@ -97,7 +97,7 @@ def _line(
 def ood_share(runs: Sequence[Run], measure: Measure) -> Figure:
     """Of the foreign images in D_u, the share with an ID label, epoch by epoch."""
     del measure  # it is what the figure is named after
-    groups = Groups([run for run in runs if _num_foreign(run)])
+    groups = Groups([run for run in runs if num_foreign(run.result)])
     cells = [
         (block, at)
         for block in groups.blocks
@@ -124,24 +124,14 @@ def ood_share(runs: Sequence[Run], measure: Measure) -> Figure:
     return figure
 
 
-def _num_foreign(run: Run) -> float:
-    """Foreign images in D_u; 0 where that is not known from the config."""
-    data = run.result.config["data"]
-    if data.get("ood_imbalance", 1) != 1:  # then D_u may be smaller than was asked for
-        return 0
-    return (run.mismatch or 0) * (data.get("num_unlabeled") or 0)
-
-
 def _shares(runs: Sequence[Run]) -> dict[int, list[float]]:
     """Epoch → share in % of each run."""
     found: dict[int, list[float]] = {}
     for run in runs:
         for entry in run.result.history:
-            labels = entry.labels
-            if labels and (labels.ood_share is not None or not labels.num_confident):
-                wrong = (labels.ood_share or 0.0) * labels.num_confident
-                share = 100 * wrong / _num_foreign(run)
-                found.setdefault(entry.epoch, []).append(share)
+            share = labeled_as_id(run.result, entry.labels)
+            if share is not None:
+                found.setdefault(entry.epoch, []).append(100 * share)
     return found
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vP*X<>phd"
-LINES = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)))  # dashes are the paper's
+# Dashes are the paper's.
+LINES = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (1, 4)))
 
 MOST_PANELS = 12
 ENDINGS = (".png", ".svg")

@@ -1,0 +1,160 @@
+"""What the paper claims, C1 to C12, each as differences that runs can show.
+
+A difference is paired by seed: the same split and the same initial weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from upsilon_jax.paper.experiments import FIRST_FIVE, RANDAUG, RANDOM_CLASSES, RATIOS
+from upsilon_jax.report.published import TITLES
+
+MORE, LESS = 1, -1
+
+
+class Side(NamedTuple):
+    """Runs that agree in all but the seed, and what is looked at."""
+
+    method: str
+    ratio: float = 1.0
+    measure: str = "accuracy"
+    fields: Mapping[str, Any] = {}  # of the config, changed
+
+
+class Check(NamedTuple):
+    """That `ours` is more (or less) than `theirs`."""
+
+    ours: Side
+    theirs: Side
+    sign: int = MORE
+    text: str = ""  # where methods and ratios do not say it
+
+
+class Claim(NamedTuple):
+    """A sentence of the paper; it holds if all checks do."""
+
+    text: str
+    experiment: str  # whose runs it needs
+    checks: tuple[Check, ...]
+
+
+def _above(ours: str, theirs: str, *ratios: float, sign: int = MORE) -> tuple:
+    """At each ratio; the baseline sees no unlabeled image and serves all of them."""
+    of = lambda name, ratio: Side(name, 1.0 if name == "baseline" else ratio)
+    return tuple(Check(of(ours, r), of(theirs, r), sign) for r in ratios)
+
+
+def _uneven(classes: str, fields: Mapping[str, Any]) -> Check:
+    """Labels of a supervised network are less even on OOD images than on ID images."""
+    ood, known = (
+        Side("baseline", 0.5, measure, fields) for measure in ("kl_ood", "kl_id")
+    )
+    return Check(ood, known, text=f"KL from uniform, OOD above ID images; {classes}")
+
+
+def _of_measure(
+    measure: str, ours: str, theirs: str, what: str, sign: int = MORE
+) -> Check:
+    than = "above" if sign == MORE else "below"
+    return Check(
+        *(Side(method, measure=measure) for method in (ours, theirs)),
+        sign,
+        f"{what}: {TITLES[ours]} {than} {TITLES[theirs]}",
+    )
+
+
+def _augmented(method: str, ratio: float) -> Check:
+    stronger, usual = Side(method, ratio, fields=RANDAUG), Side(method, ratio)
+    text = f"{TITLES[method]} at {ratio:.0%}: RandAugment above flips and crops"
+    return Check(stronger, usual, text=text)
+
+
+CLAIMS: Mapping[str, Claim] = {
+    "C1": Claim(
+        "A supervised network labels foreign images unevenly, ID images evenly",
+        "E14",
+        (
+            _uneven("six classes known", {}),
+            _uneven("five classes known", FIRST_FIVE),
+            _uneven("six known, drawn at random", RANDOM_CLASSES),
+        ),
+    ),
+    "C2": Claim(
+        "Pseudo-labeling sends foreign images to one class, and ever more of them",
+        "E3",
+        (
+            _of_measure(
+                "ood_on_one", "pl", "baseline", "foreign test images on one class in %"
+            ),
+            _of_measure("kl_ood", "pl", "baseline", "KL from uniform, OOD images"),
+        ),
+    ),
+    "C3": Claim(
+        "Foreign images with labels of ID classes do harm",
+        "E4",
+        _above("re_assigned", "baseline", 1.0, sign=LESS),
+    ),
+    "C4": Claim(
+        "One further class for foreign images helps, their true classes most",
+        "E4",
+        (*_above("open_set", "baseline", 1.0), *_above("oracle", "open_set", 1.0)),
+    ),
+    "C5": Claim(
+        "The Υ-Model is above the baseline whatever the share of foreign images",
+        "E8",
+        _above("upsilon", "baseline", *RATIOS),
+    ),
+    "C6": Claim("RPL is above PL at every share", "E8", _above("rpl", "pl", *RATIOS)),
+    "C7": Claim(
+        "With foreign images alone, RPL stays below the baseline; SEC mends it",
+        "E8",
+        (
+            *_above("rpl", "baseline", 1.0, sign=LESS),
+            *_above("upsilon", "rpl", 1.0),
+        ),
+    ),
+    "C8": Claim(
+        "Four clusters are better than one",
+        "E8",
+        _above("upsilon", "upsilon_k1", *RATIOS),
+    ),
+    "C9": Claim(
+        "RPL gives hardly any foreign image the label of a class, PL more and more",
+        "E9",
+        (
+            _of_measure(
+                "ood_labeled", "rpl", "pl", "foreign images with an ID label in %", LESS
+            ),
+        ),
+    ),
+    "C10": Claim(
+        "The Υ-Model has its lowest accuracy in the middle: a curve like a U",
+        "E8",
+        (
+            Check(Side("upsilon", 0.0), Side("upsilon", 0.5)),
+            Check(Side("upsilon", 1.0), Side("upsilon", 0.5)),
+        ),
+    ),
+    "C11": Claim(
+        "FixMatch breaks down where most images are foreign, MixMatch less so",
+        "E15",
+        (
+            *_above("fixmatch", "baseline", 1.0, sign=LESS),
+            *_above("mixmatch", "fixmatch", 1.0),
+        ),
+    ),
+    "C12": Claim(
+        "Stronger augmentation lifts all methods",
+        "E15",
+        (
+            _augmented("baseline", 1.0),
+            *(
+                _augmented(method, ratio)
+                for method in ("pl", "mixmatch", "fixmatch", "upsilon")
+                for ratio in (0.0, 1.0)
+            ),
+        ),
+    ),
+}

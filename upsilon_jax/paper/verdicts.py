@@ -1,0 +1,170 @@
+"""The claims judged by runs: differences over seeds, their intervals, a verdict."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from upsilon_jax.config import load_config
+from upsilon_jax.paper.claims import CLAIMS, MORE, Check, Claim, Side
+from upsilon_jax.paper.experiments import EXPERIMENTS, FIRST_FIVE, RANDAUG
+from upsilon_jax.paper.runs import configs_of
+from upsilon_jax.report.groups import summary, values
+from upsilon_jax.report.layout import say_change, say_summary
+from upsilon_jax.report.measures import MEASURES
+from upsilon_jax.report.published import TITLES, published_curve
+from upsilon_jax.report.runs import Run, fingerprint
+from upsilon_jax.report.statistics import Interval, Summary, paired
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable at this scale"
+NOT_RUN = "not run"
+_BENCHMARKS = (
+    ({}, "cifar10"),
+    (FIRST_FIVE, "cifar10_5_5"),
+    (RANDAUG, "cifar10_randaug"),
+)
+# The config and the name of each scale that claims are judged at.
+JUDGED = {"desk": ("cifar10_desk", "CIFAR-10"), "digits": ("digits", "digits")}
+
+
+class Judged(NamedTuple):
+    """A check and what the runs say of it."""
+
+    check: Check
+    ours: Summary | None
+    theirs: Summary | None
+    difference: Interval | None
+    verdict: str
+
+
+def judge(check: Check, runs: Mapping[str, list[Run]], config: str) -> Judged:
+    """Holds if the whole interval is on the claimed side, fails if on the other.
+
+    Args:
+      check: what is claimed.
+      runs: by their fingerprint.
+      config: the name of a benchmark.
+    """
+    ours, theirs = (runs[_fingerprint(side, config)] for side in check[:2])
+    mine, other = (MEASURES[side.measure] for side in check[:2])
+    difference = paired(values(ours, mine), values(theirs, other))
+    first, second = summary(ours, mine), summary(theirs, other)
+    if first and second and not (first.count and second.count):
+        # All runs of one side diverged, and that is less than anything.
+        less = check.sign != MORE
+        verdict = HOLDS if less == (first.count == 0) else FAILS
+    else:
+        verdict = _verdict(difference, check.sign)
+    return Judged(check, first, second, difference, verdict)
+
+
+def _fingerprint(side: Side, config: str) -> str:
+    """Of the runs of a side."""
+    found = load_config(config, side.method)
+    found.update_from_flattened_dict({**side.fields, "data.mismatch": side.ratio})
+    return fingerprint(found)
+
+
+def _verdict(difference: Interval | None, sign: int) -> str:
+    if difference is None:
+        return NOT_RUN
+    if difference.low is None:
+        return OPEN
+    low, high = sorted((sign * difference.low, sign * difference.high))
+    return HOLDS if low > 0 else FAILS if high < 0 else OPEN
+
+
+def overall(verdicts: Iterable[str]) -> str:
+    """Of a claim: one failure refutes it, and all checks must hold to confirm it."""
+    found = set(verdicts)
+    if found == {NOT_RUN}:
+        return NOT_RUN
+    return FAILS if FAILS in found else HOLDS if found == {HOLDS} else OPEN
+
+
+@functools.cache
+def planned(scale: str) -> frozenset[tuple[str, int]]:
+    """Fingerprint and seed of every run that the experiments have at a scale."""
+    return frozenset(
+        (fingerprint(config), config.seed)
+        for experiment in EXPERIMENTS.values()
+        for config in configs_of(experiment, scale, {}).values()
+    )
+
+
+def claims_text(runs: Sequence[Run]) -> str:
+    """Markdown: every claim with its checks and verdicts.
+
+    Args:
+      runs: any; those that no experiment has are passed over.
+    """
+    by_scale: dict[str, dict[str, list[Run]]] = {}
+    for scale in JUDGED:
+        found = by_scale[scale] = {name: [] for name, _ in planned(scale)}
+        for run in runs:
+            if (run.fingerprint, run.result.seed) in planned(scale):
+                found[run.fingerprint].append(run)
+    parts = [_claim_text(name, claim, by_scale) for name, claim in CLAIMS.items()]
+    return "\n\n".join(parts)
+
+
+def _claim_text(
+    name: str, claim: Claim, by_scale: Mapping[str, Mapping[str, list[Run]]]
+) -> str:
+    lines, said = [], []
+    for scale, (config, title) in JUDGED.items():
+        runs = by_scale[scale]
+        judged = [
+            judge(check, runs, config)
+            for check in claim.checks
+            if all(_fingerprint(side, config) in runs for side in check[:2])
+        ]
+        if judged:
+            lines += [_line(title, row, config) for row in judged]
+            said.append(f"{title}: **{overall(row.verdict for row in judged)}**")
+    head = "| data | what is compared | first | second | difference | paper | verdict |"
+    rule = "|---|---|---:|---:|---:|---:|---|"
+    heading = f"### {name}. {claim.text}"
+    return "\n".join([heading, "", "; ".join(said) + ".", "", head, rule, *lines])
+
+
+def _line(title: str, row: Judged, config: str) -> str:
+    measure = MEASURES[row.check.ours.measure]
+    shown = [
+        title,
+        row.check.text or _compared(row.check),
+        say_summary(row.ours, measure),
+        say_summary(row.theirs, measure),
+        say_change(row.difference, measure),
+        _published(row.check, config),
+        row.verdict,
+    ]
+    return "| " + " | ".join(shown) + " |"
+
+
+def _compared(check: Check) -> str:
+    """'RPL at 100% below Baseline'."""
+    ours, theirs = (
+        TITLES[side.method]
+        + (f" at {side.ratio:.0%}" if side.method != "baseline" else "")
+        for side in check[:2]
+    )
+    return f"{ours} {'above' if check.sign == MORE else 'below'} {theirs}"
+
+
+def _published(check: Check, config: str) -> str:
+    """The paper's difference, where it has both numbers."""
+    numbers = [_paper_number(side, config) for side in check[:2]]
+    if None in numbers:
+        return ""
+    decimals = MEASURES[check.ours.measure].decimals
+    return f"{numbers[0] - numbers[1]:+.{decimals}f}"
+
+
+def _paper_number(side: Side, config: str) -> float | None:
+    for fields, benchmark in _BENCHMARKS:
+        if side.fields == fields and config == "cifar10_desk":
+            curve = published_curve(benchmark, side.method, side.measure)
+            return curve.get(side.ratio, curve.get(None))
+    return None
