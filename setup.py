@@ -22,7 +22,6 @@ CORE = [
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12",
     "pillow>=11",
-    "scikit-learn>=1.6",
     "scipy",
     "tqdm",
 ]
@@ -32,8 +31,15 @@ TENSORBOARD = ["tensorboard>=2.21,<2.22"]
 CPU = [*TFDS, *TENSORBOARD, "tensorflow-cpu>=2.21,<2.22"]
 # torch exactly: other versions bring gigabytes of CUDA along.
 BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
-TEST = [*CPU, "POT>=0.9.7", "hypothesis", "pytest>=8", "pytest-xdist", "ruff"]
-PACKAGE_DATA = ["py.typed", *(f"**/*.{end}" for end in "cc h txt css js csv".split())]
+# mkdocs 2 will drop the plugins that these need.
+DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1.0,<2"]
+CHECKS = ["hypothesis", "mypy>=1.18", "pytest>=8", "pytest-xdist", "ruff"]
+RELEASE = ["build", "setuptools>=68", "twine"]
+TEST = [*CPU, *CHECKS, *RELEASE, "POT>=0.9.7", "scikit-learn>=1.6"]
+PACKAGE_DATA = [
+    "py.typed",
+    *(f"**/*.{end}" for end in "cc h txt css js csv npz".split()),
+]
 
 setup(
     name="upsilon_jax",
@@ -43,14 +49,17 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=find_packages(include=["upsilon_jax", "upsilon_jax.*"]),
+    packages=[*find_packages(include=["upsilon_jax*"]), "upsilon_jax.configs"],
+    package_dir={"upsilon_jax.configs": "configs"},
     package_data={"upsilon_jax": PACKAGE_DATA},
+    entry_points={"console_scripts": ["upsilon-jax = upsilon_jax.__main__:start"]},
     install_requires=CORE,
     extras_require={
         "bench": BENCH,
         "cpu": CPU,
         "cuda": [*CPU, "jax[cuda12]>=0.10.2"],
         "tpu": [*CPU, "jax[tpu]>=0.10.2"],
+        "docs": DOCS,
         "test": TEST,
     },
 )

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-import main
 from tests.workdir.test_schema import make_result
+from upsilon_jax import command as main
 from upsilon_jax import commandline
 from upsilon_jax.workdir.records import plain
 

@@ -15,6 +15,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from logging import LogRecord, getLogger
 from typing import Any, NamedTuple, NoReturn
 
 from absl import app, flags, logging
@@ -22,8 +23,9 @@ from ml_collections import ConfigDict, config_flags
 
 from upsilon_jax import runtime
 from upsilon_jax.config import find_config, flatten, load_config, validate
-from upsilon_jax.errors import ConfigError, UserError, nearest
-from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.errors import ConfigError, ExitCode, UserError, nearest
+from upsilon_jax.methods import resolve
+from upsilon_jax.runtime import interrupts, messages
 
 DEFAULT_CONFIG = "digits"
 CONFIG = "CONFIG"  # the positional argument that stands for --config
@@ -89,25 +91,35 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
     try:
         if {"--help", "-h"} & set(argv):
             print(help_text(command))  # noqa: T201
-            return 0
+            return ExitCode.DONE
         options = parse(command, argv)
         set_up_process()
-        return main(options) or 0
-    except Interrupted as interrupted:
+        with interrupts.raised():
+            return main(options) or ExitCode.DONE
+    except interrupts.Interrupted as interrupted:
         _say(command, interrupted)
         return interrupted.exit_code
     except UserError as error:
         _say(command, error)
-        return 2
+        return ExitCode.REFUSED
 
 
 def set_up_process() -> None:
     """Settings of the whole process: the business of commands, and only theirs."""
-    logging.set_verbosity(logging.WARNING)  # orbax tells of every file it touches
+    # Orbax tells of every file it touches, and a failed save in hundreds of lines; we
+    # are given the error as well, and say it in one.
+    logging.set_verbosity(logging.WARNING)
+    for name in ("absl", "asyncio"):
+        getLogger(name).addFilter(_is_not_of_orbax)
+    messages.show_plainly()
     # TensorFlow, which reads records and writes events here, announces its oneDNN in
     # four lines unless it is off.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     runtime.setup()
+
+
+def _is_not_of_orbax(record: LogRecord) -> bool:
+    return "/orbax/" not in record.pathname and "/orbax/" not in record.getMessage()
 
 
 def _say(command: Command, error: Exception) -> None:
@@ -248,6 +260,7 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
     except (flags.Error, TypeError, ValueError) as error:
         raise ConfigError(str(error)) from error
     if config.method.name != method:
+        resolve(config.method.name)  # raises if there is none of that name
         raise ConfigError(
             f"--config.method.name={config.method.name}: a method brings its fields "
             f"along; take --config={file}:{config.method.name}"
