@@ -32,7 +32,7 @@ LAYERS = (
     ("training",),
     ("commandline",),
     ("sweep",),
-    ("paper",),
+    ("paper", "command"),
     ("__init__", "__main__"),
 )
 
@@ -40,6 +40,7 @@ LAYERS = (
 _COLUMNS = {
     "__init__": 0,
     "paper": 1,
+    "command": 2,
     "sweep": 1,
     "__main__": 2,
     "commandline": 1.35,

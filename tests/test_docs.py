@@ -43,7 +43,7 @@ def find(name: str) -> pathlib.Path | None:
 
 @functools.cache
 def symbols(path: pathlib.Path) -> set[str]:
-    """What a module defines or imports, and `Class.member`."""
+    """What a module defines, imports or lists in `__all__`, and `Class.member`."""
     found = set()
     for node in ast.parse(path.read_text("utf-8")).body:
         found |= _names(node)
@@ -58,7 +58,9 @@ def _names(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {alias.asname or alias.name for alias in node.names}
     targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    found = {target.id for target in targets if isinstance(target, ast.Name)}
+    listed = found == {"__all__"} and isinstance(node.value, ast.List)
+    return found | set(ast.literal_eval(node.value) if listed else ())
 
 
 def unresolved(page: pathlib.Path) -> list[str]:
