@@ -46,11 +46,7 @@ KINDS = {
         labeled=10,
         heap=480,
         most=50,
-        flags=(
-            "--config.train.epochs=60",
-            "--config.train.pretrain_epochs=20",
-            "--config.data.flip=false",
-        ),
+        flags=("--config.train.epochs=60", "--config.data.flip=false"),
     ),
     "cifar10": Photos(
         real_cifar10,
