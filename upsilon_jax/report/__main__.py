@@ -17,15 +17,17 @@ from upsilon_jax.report.foreign import foreign_table
 from upsilon_jax.report.index import write_index
 from upsilon_jax.report.layout import FORMATS, Table
 from upsilon_jax.report.measures import MEASURES
+from upsilon_jax.report.mismatch import mismatch_table
 from upsilon_jax.report.overview import overview
 from upsilon_jax.report.results import read_runs, write_summaries
 from upsilon_jax.report.runs import Run
 from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.workdir.files import RESULT
 
-FOREIGN = "foreign"  # no table of the paper: true and estimated share
+# No tables of the paper: true and estimated share, and curves over the mismatch ratio.
+FOREIGN, MISMATCH = "foreign", "mismatch"
 CHOICES = {
-    "table": (*TABLES, FOREIGN),
+    "table": (*TABLES, FOREIGN, MISMATCH),
     "figure": FIGURES,
     "format": FORMATS,
     "metric": MEASURES,
@@ -86,6 +88,8 @@ def _check(told: types.SimpleNamespace) -> None:
 
 
 def _table(told: types.SimpleNamespace, runs: list[Run]) -> Table:
+    if told.table == MISMATCH:
+        return mismatch_table(runs, MEASURES[told.metric])
     if told.table:
         return paper_table(told.table, runs, told.metric)
     if not runs:
