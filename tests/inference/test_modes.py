@@ -7,15 +7,20 @@ import types
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    roc_auc_score,
+)
 
 import upsilon_jax
 from upsilon_jax import command as main
 from upsilon_jax import commandline
-from upsilon_jax.inference import metrics
 from upsilon_jax.inference.predictions import foreign
 from upsilon_jax.runtime import interrupts
 from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.workdir import records
+from upsilon_jax.workdir.schema import Manifest
 
 
 @pytest.fixture
@@ -139,15 +144,12 @@ def test_evaluation_has_names_and_counts_other_folders_as_foreign(
     # As few images as these have different scores, so ranks are those of the log-odds.
     expected = roc_auc_score(known, predicted.id_score)
     assert found["auroc"] == pytest.approx(expected)
-
-
-def test_calibration_error_is_the_gap_of_each_bin():
-    probability = np.array([0.95, 0.95, 0.95, 0.95, 0.62, 1.0])
-    right = np.array([True, True, True, False, False, True])
-    # bins of 1/15: four at 0.95 of which 3/4 are right; 0.62; the last holds 1 too
-    expected = (abs(4 * 0.95 + 1.0 - 4) + 0.62) / 6
-    assert metrics.calibration_error(probability, right) == pytest.approx(expected)
-    assert metrics.calibration_error(probability[:0], right[:0]) is None
+    expected = average_precision_score(known, predicted.id_score)
+    assert found["aupr"] == pytest.approx(expected) and "AUPR" in text
+    below = records.read(Manifest, run.workdir / "manifest.json").foreign_below
+    named = np.where(predicted.id_score < below, 6, predicted.label)
+    expected = balanced_accuracy_score(np.minimum(truth, 6), named)
+    assert found["balanced_accuracy"] == pytest.approx(expected)
 
 
 def test_export_writes_exactly_the_output(run, told, folder, tmp_path):

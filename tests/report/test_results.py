@@ -1,6 +1,7 @@
 """Results are found at any depth, whole or as summaries."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from tests.report.made import desk, found, result, write
 from upsilon_jax.errors import UserError
 from upsilon_jax.report.layout import as_csv, markdown
+from upsilon_jax.report.measures import MEASURES
+from upsilon_jax.report.open_set import measure_open_set
 from upsilon_jax.report.overview import overview
 from upsilon_jax.report.results import (
     read_runs,
@@ -17,6 +20,8 @@ from upsilon_jax.report.results import (
 from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.workdir import files, findings
 from upsilon_jax.workdir.schema import FORMAT, Manifest
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_results_are_found_at_any_depth(tmp_path):
@@ -84,6 +89,26 @@ def test_a_summary_keeps_what_figures_need_of_the_files_beside_it(tmp_path):
     (small,) = read_runs(tmp_path / "small")
     np.testing.assert_array_equal(unlabeled_confusion(small), counts)
     assert small.result.data_digest == {"all": "d" * 64}
+
+
+def test_a_summary_has_what_an_older_result_was_not_measured_for(tmp_path):
+    write(tmp_path / "whole", desk("pl", 0.5, 0.6))
+    findings.save(tmp_path / "whole" / "0" / "findings.npz", found())
+    manifest = make_manifest(foreign_below=0.5, data_digest={"all": "d" * 64})
+    files.write_json(tmp_path / "whole" / "0" / "manifest.json", manifest)
+    write_summaries(read_runs(tmp_path / "whole"), tmp_path / "small")
+    (small,) = read_runs(tmp_path / "small")
+    expected = measure_open_set(found().test, 6, 0.5)
+    assert small.result.open_set == expected and expected.balanced_accuracy > 0.3
+
+
+def test_committed_summaries_keep_their_names_and_lack_newer_metrics(tmp_path):
+    """A field that is added must not change the fingerprint of a run without it."""
+    committed = read_runs(ROOT / "results" / "digits" / "runs")
+    written = write_summaries(committed, tmp_path)
+    assert {path.name for path in written} == {run.path.name for run in committed}
+    table = overview(committed, MEASURES["fpr95"])
+    assert "| digits | upsilon | — | — | — | — | — |" in markdown(table)
 
 
 def make_manifest(**fields):

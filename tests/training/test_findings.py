@@ -9,6 +9,7 @@ import pytest
 import upsilon_jax
 from tests.training.tiny_run import tiny
 from upsilon_jax.inference import metrics
+from upsilon_jax.report.open_set import measure_open_set
 from upsilon_jax.report.workdir_files import remake
 from upsilon_jax.training import ending
 from upsilon_jax.workdir import findings, records
@@ -80,6 +81,11 @@ def test_findings_are_what_the_result_was_measured_on(finished, found):
     assert found.features.dtype == np.float16 and found.features.shape[0] == 96
     confusion = metrics.confusion(found.test.logits, found.test.truth, num_classes, 10)
     assert confusion.tolist() == result["confusion"]
+    manifest = records.read(Manifest, finished / "manifest.json")
+    measured = measure_open_set(found.test, num_classes, manifest.foreign_below)
+    assert result["open_set"] == measured._asdict()
+    unseen = {name for name in measured._fields if name.startswith("unseen_")}
+    assert {k for k, v in result["open_set"].items() if v is None} == unseen
     known = found.test.truth < num_classes
     right = found.test.label[known] == found.test.truth[known]
     assert right.mean() == pytest.approx(result["history"][-1]["accuracy"])

@@ -14,6 +14,7 @@ from upsilon_jax.inference import metrics
 from upsilon_jax.inference.images import Skipped, of_files
 from upsilon_jax.inference.model import Model, Predicted
 from upsilon_jax.inference.predicted import columns
+from upsilon_jax.report import open_set
 
 
 class Evaluation(NamedTuple):
@@ -36,6 +37,15 @@ class Evaluation(NamedTuple):
     ]
     auroc: Annotated[
         float | None, "how well ID confidence tells ID from foreign images"
+    ]
+    fpr95: Annotated[
+        float | None, "share of foreign images that pass where 95 % of ID images do"
+    ]
+    aupr: Annotated[float | None, "average precision, ID images positive"]
+    balanced_accuracy: Annotated[
+        float | None,
+        "mean recall of the classes and of foreign images as one more, which are "
+        "predicted by `foreign_below` of the manifest",
     ]
 
 
@@ -99,8 +109,14 @@ def _measured(
     confusion = metrics.confusion(predicted.logits, label, num_classes, len(names))
     per_class = zip(confusion.diagonal(), confusion.sum(axis=1), strict=False)
     log_odds = columns(predicted.logits, num_classes).log_odds
-    error = metrics.calibration_error(predicted.probability[known], right)
+    error = open_set.calibration_error(predicted.probability[known], right)
     assert error is not None  # `evaluate` sees to it
+    below, balanced = model.manifest.foreign_below, None
+    if below is not None:
+        foreign = predicted.id_score < below
+        balanced = open_set.balanced_accuracy(
+            predicted.label, foreign, label, num_classes
+        )
     return Evaluation(
         classes=names[:num_classes],
         foreign=names[num_classes:],
@@ -112,7 +128,10 @@ def _measured(
         class_images=confusion.sum(axis=1)[:num_classes].tolist(),
         confusion=confusion.tolist(),
         calibration_error=error,
-        auroc=metrics.auroc(log_odds, known),
+        auroc=open_set.auroc(log_odds, known),
+        fpr95=open_set.fpr95(log_odds, known),
+        aupr=open_set.aupr(log_odds, known),
+        balanced_accuracy=balanced,
     )
 
 
@@ -126,6 +145,13 @@ def text_of(found: Evaluation) -> str:
         lines.append(
             f"AUROC              {found.auroc:.4f}  "
             f"(known against {found.num_foreign:,} foreign images)"
+        )
+        lines.append(f"FPR95              {found.fpr95:.2%}")
+        lines.append(f"AUPR               {found.aupr:.4f}")
+    if found.balanced_accuracy is not None:
+        lines.append(
+            f"balanced accuracy  {found.balanced_accuracy:.2%}  "
+            "(foreign images as one more class)"
         )
     header = ["true \\ predicted", *found.classes, "right"]
     rates = [*found.class_accuracy, *[None] * len(found.foreign)]

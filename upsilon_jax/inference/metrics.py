@@ -9,6 +9,7 @@ import numpy as np
 from upsilon_jax.kernels.confidence import id_confidence
 from upsilon_jax.kernels.imbalance import imbalance
 from upsilon_jax.methods.selection import estimate_foreign
+from upsilon_jax.report.open_set import auroc
 from upsilon_jax.types import Predictions, PseudoLabels
 from upsilon_jax.workdir.schema import Foreign, Imbalance, Labels
 
@@ -25,41 +26,6 @@ def confusion(
     counts = np.zeros((num_true, num_classes), np.int64)
     np.add.at(counts, (label, logits[:, :num_classes].argmax(axis=1)), 1)
     return counts
-
-
-def auroc(score: np.ndarray, positive: np.ndarray) -> float | None:
-    """P(score of a positive > score of a negative), ties a half; None if one is empty.
-
-    The Mann-Whitney statistic: (R₊ - n₊(n₊+1)/2) / (n₊ n₋), R₊ the rank sum.
-    """
-    num_positive = int(positive.sum())
-    num_negative = len(positive) - num_positive
-    if not num_positive or not num_negative:
-        return None
-    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2  # mean rank of equal scores
-    rank_sum = ranks[inverse][positive].sum()
-    above = rank_sum - num_positive * (num_positive + 1) / 2
-    return float(above / (num_positive * num_negative))
-
-
-def calibration_error(
-    probability: np.ndarray, right: np.ndarray, num_bins: int = 15
-) -> float | None:
-    """Expected calibration error Σ_b n_b/n · |mean probability - share right|.
-
-    The bins b are of equal width and cover [0, 1]. None of no images.
-
-    Args:
-      probability: [n] of the predicted class.
-      right: [n] whether that is the true one.
-      num_bins: how many bins.
-    """
-    if not len(probability):
-        return None
-    bins = np.minimum((probability * num_bins).astype(int), num_bins - 1)
-    gaps = np.bincount(bins, probability - right.astype(np.float64), num_bins)
-    return float(np.abs(gaps).sum() / len(probability))
 
 
 def id_auroc(logits: np.ndarray, label: np.ndarray, num_classes: int) -> float | None:

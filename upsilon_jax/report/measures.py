@@ -71,9 +71,29 @@ def _on_one_class(result: Result) -> float | None:
     return max(counts) / sum(counts) if sum(counts) else None
 
 
+def _of_open_set(field: str) -> Callable[[Result], float | None]:
+    return lambda result: result.open_set and getattr(result.open_set, field)
+
+
 def _raw(name: str, title: str, decimals: int, **kinds) -> Measure:
     value = kinds.pop("value", None) or _of_imbalance(name)
     return Measure(name, title, value, scale=1.0, decimals=decimals, **kinds)
+
+
+def _separation(prefix: str, images: str) -> tuple[Measure, ...]:
+    """How well ID test images are told from others."""
+    of = lambda field: _of_open_set(prefix + field)
+    rocs = of("auroc") if prefix else lambda result: result.auroc
+    return (
+        _raw(f"{prefix}auroc", f"AUROC of ID against {images}", 3, value=rocs),
+        Measure(
+            f"{prefix}fpr95",
+            f"{images} that pass where 95 % of ID test images do in %",
+            of("fpr95"),
+            more_is_better=False,
+        ),
+        _raw(f"{prefix}aupr", f"AUPR of ID against {images}", 3, value=of("aupr")),
+    )
 
 
 _ALL = (
@@ -83,11 +103,33 @@ _ALL = (
         "test accuracy of the live model in %",
         lambda result: result.accuracy_live,
     ),
-    _raw(
-        "auroc",
-        "AUROC of ID against foreign test images",
-        3,
-        value=lambda result: result.auroc,
+    *_separation("", "foreign test images"),
+    *_separation("unseen_", "images of data.unseen"),
+    Measure(
+        "balanced_accuracy",
+        "balanced accuracy over the ID classes and foreign in %",
+        _of_open_set("balanced_accuracy"),
+    ),
+    Measure(
+        "accuracy_all",
+        "accuracy over all classes, clusters matched, in %",
+        _of_open_set("accuracy_all"),
+    ),
+    Measure(
+        "accuracy_old",
+        "accuracy on ID images, clusters matched, in %",
+        _of_open_set("accuracy_old"),
+    ),
+    Measure(
+        "accuracy_new",
+        "accuracy on foreign images, clusters matched, in %",
+        _of_open_set("accuracy_new"),
+    ),
+    Measure(
+        "calibration_error",
+        "expected calibration error on ID test images in %",
+        _of_open_set("calibration_error"),
+        more_is_better=False,
     ),
     Measure(
         "ood_share",

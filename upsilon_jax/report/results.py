@@ -15,11 +15,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from upsilon_jax.errors import UserError
+from upsilon_jax.report.open_set import measure_open_set
 from upsilon_jax.report.runs import Run, as_run, as_runs
 from upsilon_jax.workdir import findings
 from upsilon_jax.workdir.files import FINDINGS, MANIFEST, RESULT
 from upsilon_jax.workdir.records import plain, read
-from upsilon_jax.workdir.schema import Manifest, Result
+from upsilon_jax.workdir.schema import Manifest, OpenSet, Result
 
 # cifar10-upsilon-m100-s0-0f3a21bc.json
 _SUMMARY = re.compile(r".+-s\d+-[0-9a-f]{8}\.json")
@@ -96,6 +97,20 @@ def unlabeled_confusion(run: Run) -> np.ndarray | None:
     return counts if known.any() else None
 
 
+def open_set_of(run: Run) -> OpenSet | None:
+    """What others measure; of a run that has it not, from what lies beside its result.
+
+    None where neither is there.
+    """
+    if run.result.open_set is not None:
+        return run.result.open_set
+    found, manifest = findings_of(run), run.path.with_name(MANIFEST)
+    if found is None or not manifest.exists():
+        return None
+    told = read(Manifest, manifest)
+    return measure_open_set(found.test, told.num_classes, told.foreign_below)
+
+
 def write_summaries(runs: Iterable[Run], folder: pathlib.Path) -> list[pathlib.Path]:
     """Writes a small JSON file for each run, NAME-METHOD-mM-sS-FINGERPRINT.json.
 
@@ -122,6 +137,7 @@ def _write_summary(run: Run, folder: pathlib.Path) -> pathlib.Path:
 def _summary(run: Run) -> dict:
     counts = unlabeled_confusion(run)
     result = run.result._replace(
+        open_set=open_set_of(run),
         unlabeled_confusion=None if counts is None else counts.tolist(),
         history=[entry._replace(metrics={}) for entry in run.result.history],
     )

@@ -27,7 +27,11 @@ def make_result(run: Run, progress: Progress, found: Found | None) -> Result:
     """The contents of `result.json`."""
     state = progress.state
     last = progress.history[-run.config.train.report_epochs :]
-    not_measured = dict.fromkeys(("confusion", "auroc", "imbalance", "foreign"))
+    if found:
+        below = foreign_below(run, state, found.foreign)
+        measured = final_measures(run, found, below)
+    else:
+        measured = dict.fromkeys(("confusion", "auroc", "imbalance"))
     return Result(
         format=schema.FORMAT,
         status=schema.FINISHED if found else schema.DIVERGED,
@@ -36,7 +40,7 @@ def make_result(run: Run, progress: Progress, found: Found | None) -> Result:
         classes=list(run.splits.classes),
         accuracy=_mean([entry.accuracy for entry in last]),
         accuracy_live=_mean([entry.accuracy_live for entry in last]),
-        **(final_measures(run, found) if found else not_measured),
+        **measured,
         diverged_step=progress.diverged_step,
         resumed_from=progress.resumed_from,
         split_digest=digest(run.splits),

@@ -11,6 +11,7 @@ from upsilon_jax.data.thumbnails import make_thumbnails
 from upsilon_jax.inference import metrics
 from upsilon_jax.inference.predicted import columns
 from upsilon_jax.report.gallery import wanted_rows
+from upsilon_jax.report.open_set import measure_open_set
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training.refresh import predict, predict_sets
 from upsilon_jax.training.setup import Run
@@ -61,8 +62,13 @@ def _seen(run: Run, split: str, index: np.ndarray, truth: np.ndarray, logits) ->
     )
 
 
-def final_measures(run: Run, found: Found) -> dict[str, Any]:
-    """Fields of a result that are measured once, at the end."""
+def final_measures(
+    run: Run, found: Found, foreign_below: float | None
+) -> dict[str, Any]:
+    """Fields of a result that are measured once, at the end.
+
+    `foreign_below` is the ID confidence below which an image counts as foreign.
+    """
     findings = found.findings
     num_classes = run.splits.num_classes
     logits, label = findings.test.logits, findings.test.truth
@@ -77,6 +83,7 @@ def final_measures(run: Run, found: Found) -> dict[str, Any]:
         "auroc": metrics.id_auroc(logits, label, num_classes),
         "imbalance": imbalance,
         "foreign": found.foreign,
+        "open_set": measure_open_set(findings.test, num_classes, foreign_below),
     }
 
 

@@ -13,6 +13,7 @@ _RECORDS = (
     schema.Labels,
     schema.Foreign,
     schema.Imbalance,
+    schema.OpenSet,
     schema.Seeds,
     schema.Manifest,
 )

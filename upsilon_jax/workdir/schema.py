@@ -36,6 +36,39 @@ class Foreign(NamedTuple):
     threshold: Annotated[float, "ID confidence below which that share of D_u lies"]
 
 
+class OpenSet(NamedTuple):
+    """What others measure on test images of ID and foreign classes (EMA model).
+
+    Foreign are the test images of the OOD classes, "unseen" those of `data.unseen`. ID
+    confidence tells them apart.
+    """
+
+    balanced_accuracy: Annotated[
+        float | None,
+        "mean recall of the ID classes and of all foreign images as one more class; "
+        "predicted as foreign is what lies below `foreign_below`",
+    ] = None
+    calibration_error: Annotated[
+        float | None, "of ID images, expected, in 15 bins of equal width"
+    ] = None
+    accuracy_all: Annotated[
+        float | None,
+        "over all classes, outputs and classes matched to one another (Hungarian); "
+        "null without clusters",
+    ] = None
+    accuracy_old: Annotated[float | None, "the same on ID images"] = None
+    accuracy_new: Annotated[float | None, "the same on foreign images"] = None
+    fpr95: Annotated[
+        float | None, "share of foreign images that pass where 95 % of ID images do"
+    ] = None
+    aupr: Annotated[
+        float | None, "average precision, ID images positive, against foreign ones"
+    ] = None
+    unseen_auroc: Annotated[float | None, "`auroc` against unseen images"] = None
+    unseen_fpr95: Annotated[float | None, "`fpr95` against unseen images"] = None
+    unseen_aupr: Annotated[float | None, "`aupr` against unseen images"] = None
+
+
 class Labels(NamedTuple):
     """The pseudo-labels P at the end of an epoch.
 
@@ -144,6 +177,9 @@ class Result(NamedTuple):
     ] = None
     foreign: Annotated[
         Foreign | None, "how much of D_u the last EMA model takes for foreign"
+    ] = None
+    open_set: Annotated[
+        OpenSet | None, "what others measure on ID and foreign test images"
     ] = None
 
 
