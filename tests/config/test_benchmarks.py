@@ -17,6 +17,7 @@ from tests.data.benchmarks import CIFAR10, DIGITS, SVHN_TEST, SVHN_TRAIN, labels
 from upsilon_jax import models
 from upsilon_jax.config import build_method, make_schedule, validate
 from upsilon_jax.config.from_data import complete, draw_splits
+from upsilon_jax.config.schedule import unlabeled_rows
 from upsilon_jax.data.source import UNKNOWN, Source
 from upsilon_jax.data.splits import relabel
 from upsilon_jax.inference.predict import make_predict
@@ -69,6 +70,7 @@ EXPECTED = {
     "cifar10_5_5": (2000, 20_000, 5000, 5, 5, 62_800),
     "cifar10_imbalanced": (2400, 17_794, 6000, 6, 4, 56_000),
     "cifar10_desk": (2400, 10_000, 6000, 6, 4, 4740),
+    "cifar10_iomatch": (150, 49_750, 6000, 6, 4, 2**18 + 48),
     "svhn": (600, 20_000, sum(SVHN_TEST[:6]), 6, 4, 62_800),
     "cifar100": (5000, 20_000, 5000, 50, 50, 62_800),
     "tin": (10_000, 40_000, 5000, 100, 100, 125_200),
@@ -146,7 +148,7 @@ class Traced(NamedTuple):
 
     def train(self, kind):
         supervised, size = kind == "supervised", self.config.train.batch_size
-        unlabeled = 0 if supervised else size
+        unlabeled = 0 if supervised else unlabeled_rows(self.config)
         numbers = [shape(rows, dtype=jnp.int32) for rows in (size, unlabeled)]
         batch = RawBatch(
             self.images(size), numbers[0], self.images(unlabeled), numbers[1]
@@ -226,6 +228,7 @@ def test_a_benchmark_traces(name):
 
 
 OWN_DATA = {"folder", "npz"}
+SAME_NETWORK = {"cifar10_iomatch"}  # as cifar10 has: a shallow one is quicker
 
 
 @pytest.mark.slow
@@ -234,7 +237,17 @@ OWN_DATA = {"folder", "npz"}
 def test_every_benchmark_traces_with_every_method(name, method):
     if name in OWN_DATA and method in ("oracle", "open_set", "re_assigned"):
         pytest.skip("needs the true classes of the unlabeled images")
-    trace(name, method)
+    trace(name, method, depth=10 if name in SAME_NETWORK else None)
+
+
+def test_the_iomatch_protocol_is_theirs():
+    config, *_ = opened("cifar10_iomatch", "iomatch")
+    assert (config.train.batch_size, unlabeled_rows(config)) == (64, 448)
+    told = ("sgd", 0.03, "cosine", 5e-4, 0.999)
+    fields = "optimizer learning_rate lr_schedule weight_decay ema_decay".split()
+    assert tuple(config.train[field] for field in fields) == told
+    steps = 112 * config.method.start_epochs  # the open term starts after 1,024 steps
+    assert abs(steps - 1024) < 112 and config.data.augmentation == "randaug"
 
 
 def test_no_config_is_forgotten():

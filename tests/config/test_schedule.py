@@ -65,3 +65,13 @@ def test_units_become_steps(monkeypatch):
     config.method.update(name="fake", ramp_percent=40, start_epochs=3, weight=2.0)
     build_method(config, 6, 4, num_unlabeled=400)  # 13 steps an epoch, 60 epochs
     assert seen == {"ramp_steps": 312, "start_steps": 39, "weight": 2.0}
+
+
+def test_more_unlabeled_rows_a_step_make_fewer_steps_an_epoch():
+    config = load_config("digits", "fixmatch")
+    config.train.batch_size = 32
+    steps = []
+    for ratio in (1, 2, 7, 1024):
+        config.data.unlabeled_ratio = ratio
+        steps.append(make_schedule(config, METHODS["fixmatch"](6), 400).steps_per_epoch)
+    assert steps == [13, 7, 2, 1]

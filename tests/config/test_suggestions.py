@@ -21,6 +21,8 @@ def test_suggestions(sizes, expected):
 def test_what_is_given_is_kept_and_the_rest_follows():
     half = suggest(2400, 20000, 6, batch_size=64)
     assert (half.batch_size, half.epochs) == (64, 64)  # half as many steps an epoch
+    many = suggest(2400, 20000, 6, batch_size=64, unlabeled_ratio=2)
+    assert many.epochs == 127  # as many steps as with 128 unlabeled rows
     short = suggest(2400, 20000, 6, epochs=3)
     assert (short.batch_size, short.epochs, short.pretrain_epochs) == (128, 3, 1)
     assert suggest(2400, 20000, 6, epochs=1).pretrain_epochs == 0  # the method runs

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from upsilon_jax.data.samplers import (
+    draw_epoch,
     labeled_indices,
     permutation,
     permuted,
@@ -83,6 +84,28 @@ def test_epochs_differ():
     np.testing.assert_array_equal(
         draws[2], unlabeled_indices(np.arange(100), 10, 2, 10, seed=0)
     )
+
+
+def test_an_epoch_has_mu_unlabeled_rows_for_each_labeled_one():
+    labeled, unlabeled = np.arange(10), np.arange(100, 148)
+    draw = lambda **told: draw_epoch(
+        labeled,
+        labeled.astype(np.int32) % 2,
+        unlabeled,
+        np.arange(48),
+        batch_size=4,
+        epoch=1,
+        seed=0,
+        **told,
+    )
+    drawn = draw(steps_per_epoch=4, unlabeled_ratio=3)
+    assert drawn.labeled.shape == (4, 4) and drawn.unlabeled.shape == (4, 12)
+    assert sorted(drawn.unlabeled.reshape(-1)) == unlabeled.tolist()  # one pass
+    # The order of D_u is the same in smaller batches.
+    one = draw(steps_per_epoch=12)
+    np.testing.assert_array_equal(one.index.reshape(-1), drawn.index.reshape(-1))
+    later = draw(steps_per_epoch=4, unlabeled_ratio=3, start=3)
+    np.testing.assert_array_equal(later.index, drawn.index[3:])
 
 
 def test_drawing_from_nothing_is_an_error():

@@ -208,6 +208,7 @@ def test_override_config_goes_on_with_what_may_change(tmp_path):
 def test_what_decides_the_arrays_or_the_steps_may_not_change():
     fixed = {field for field in FIELDS if not may_change(field)}
     assert fixed >= {"seed", "model.depth", "model.width", "train.batch_size"}
+    assert fixed >= {"data.unlabeled_ratio", "train.optimizer", "train.weight_decay"}
     assert not fixed & {"train.epochs", "train.learning_rate", "data.data_dir"}
     assert may_change("method.upsilon.threshold")
     assert not may_change("method.upsilon.num_clusters")
@@ -235,7 +236,7 @@ def test_a_refused_run_leaves_config_and_checkpoints_as_they_were(
     before = files()
     with monkeypatch.context() as patch:
         # a network of another shape that the config does not tell of
-        patch.setattr("upsilon_jax.config.fields._CHANGEABLE", {"model.width"})
+        patch.setattr("upsilon_jax.config.changes._CHANGEABLE", {"model.width"})
         wider = baseline(**{"model.width": 2})
         with pytest.raises(WorkdirError, match="a run with other arrays: .params"):
             upsilon_jax.train(wider, tmp_path, override_config=True)

@@ -190,6 +190,37 @@ def test_the_learning_rate_falls_to_a_fifth_at_four_fifths():
     np.testing.assert_allclose(sizes, [1.0] * 8 + [0.2] * 2, rtol=1e-4)
 
 
+def test_sgd_is_nesterovs_with_decay_of_matrices_and_a_cosine():
+    """v ← 0.9 v + g, w ← w - η_t (g + 0.9 v), with g = gradient + λ w."""
+    rate, decay, steps = 0.3, 0.05, 8
+    optimizer = make_optimizer(rate, "cosine", steps, name="sgd", weight_decay=decay)
+    rng = np.random.default_rng(0)
+    draw = lambda: {"kernel": rng.normal(size=(2, 3)), "bias": rng.normal(size=3)}
+    expected, gradients = draw(), [draw() for _ in range(steps)]
+    params = jax.tree.map(jnp.float32, expected)
+    state = optimizer.init(params)
+    velocity = jax.tree.map(np.zeros_like, expected)
+    for step, gradient in enumerate(gradients):
+        updates, state = optimizer.update(
+            jax.tree.map(jnp.float32, gradient), state, params
+        )
+        params = optax.apply_updates(params, updates)
+        now = rate * np.cos(7 * np.pi * step / (16 * steps))
+        for name, weight in expected.items():
+            g = gradient[name] + (decay * weight if name == "kernel" else 0)
+            velocity[name] = 0.9 * velocity[name] + g
+            expected[name] = weight - now * (g + 0.9 * velocity[name])
+    for name, weight in expected.items():
+        np.testing.assert_allclose(params[name], weight, rtol=1e-5, atol=1e-6)
+
+
+def test_without_decay_adam_keeps_the_state_it_always_had():
+    params = {"kernel": jnp.ones((2, 2))}
+    plain = optax.adam(1e-2).init(params)
+    found = make_optimizer(1e-2, "constant", 10).init(params)
+    assert jax.tree.structure(found) == jax.tree.structure(plain)
+
+
 def refreshed(state, method, outputs, where):
     valid = {"logits": jnp.zeros((0, outputs.shape[1]))}
     predictions = Predictions({"logits": outputs}, valid)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.workdir.test_schema import make_result
+from upsilon_jax.config import load_config
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.files import CONFIG, RESULT, find_result, write_json
 
@@ -30,6 +31,19 @@ def test_a_field_that_is_left_open_agrees_with_what_was_chosen(workdir):
     asked["train"]["epochs"] = 8
     with pytest.raises(WorkdirError, match="train.epochs: 7 → 8"):
         find(asked, {"data.image_size"})
+
+
+def test_a_field_that_was_added_since_is_at_its_default_in_an_older_config(tmp_path):
+    config = load_config("digits", "upsilon").to_dict()
+    older = json.loads(json.dumps(config))
+    del older["data"]["unlabeled_ratio"], older["train"]["optimizer"]
+    del older["method"]["solver"]
+    write_json(tmp_path / CONFIG, older)
+    write_json(tmp_path / RESULT, make_result(config=older))
+    assert find_result(tmp_path, config, override=False).config == older
+    config["data"]["unlabeled_ratio"] = 7
+    with pytest.raises(WorkdirError, match="data.unlabeled_ratio: 1 → 7"):
+        find_result(tmp_path, config, override=False)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "\xff"])

@@ -8,18 +8,12 @@ nothing else. What is done with a config is no business of this folder.
 from ml_collections import ConfigDict
 
 from upsilon_jax.config.build import build_method
-from upsilon_jax.config.fields import (
-    FIELDS,
-    MAY_CHANGE,
-    WITHOUT_EFFECT,
-    Field,
-    default_config,
-    may_change,
-)
+from upsilon_jax.config.changes import MAY_CHANGE, may_change
+from upsilon_jax.config.fields import FIELDS, WITHOUT_EFFECT, Field, default_config
 from upsilon_jax.config.flat import differences, flatten, of_seed
 from upsilon_jax.config.from_data import fill
 from upsilon_jax.config.loading import config_names, find_config, load_config
-from upsilon_jax.config.presets import own_data_config, with_method
+from upsilon_jax.config.presets import own_data_config, usual_fields, with_method
 from upsilon_jax.config.schedule import Schedule, make_schedule, steps_per_epoch
 from upsilon_jax.config.validation import validate
 
@@ -43,6 +37,7 @@ __all__ = [
     "of_seed",
     "own_data_config",
     "steps_per_epoch",
+    "usual_fields",
     "validate",
     "with_method",
 ]

@@ -106,6 +106,9 @@ FIELDS: Mapping[str, Field] = {
         "paper", one_of(VIEWS), "What weak and strong views of an image are."
     ),
     "data.flip": Field(True, None, "Whether augmentation may mirror images."),
+    "data.unlabeled_ratio": Field(
+        1, whole(1, 1024), "μ: unlabeled rows of a step for each labeled one."
+    ),
     "data.pseudo_batches": Field(
         "selected",
         one_of(PSEUDO_BATCHES),
@@ -138,13 +141,22 @@ FIELDS: Mapping[str, Field] = {
         2, whole(1), "E_pl: between two refreshes of the pseudo-labels."
     ),
     "train.batch_size": Field(
-        128, whole(1), "Labeled rows of a step, and as many unlabeled ones."
+        128,
+        whole(1),
+        "Labeled rows of a step; data.unlabeled_ratio times as many unlabeled ones.",
     ),
-    "train.learning_rate": Field(3e-3, POSITIVE, "Of Adam."),
+    "train.optimizer": Field(
+        "adam", one_of(("adam", "sgd")), "sgd: with Nesterov momentum 0.9."
+    ),
+    "train.learning_rate": Field(3e-3, POSITIVE, "Of the optimizer, at the start."),
     "train.lr_schedule": Field(
         "step",
-        one_of(("step", "constant")),
-        "step: a fifth of the rate after 80 % of training.",
+        one_of(("step", "cosine", "constant")),
+        "step: a fifth of the rate after 80 % of training; cosine: times cos(7π/16 · "
+        "share of training), down to a fifth.",
+    ),
+    "train.weight_decay": Field(
+        0.0, at_least(0), "λ of λ/2 · |w|² in the loss; not of biases and BatchNorm."
     ),
     "train.ema_decay": Field(
         0.999, DECAY, "Of the average of the weights that is evaluated."
@@ -186,40 +198,6 @@ WITHOUT_EFFECT = frozenset(
         "train.steps_per_call",
     }
 )
-
-# What a run that has saved may go on with. Its arrays keep their shapes, and its steps
-# and epochs their meaning; other data are noticed, wherever they lie.
-_CHANGEABLE = (WITHOUT_EFFECT - {"train.num_seeds"}) | {
-    "data.labeled",
-    "data.unlabeled",
-    "data.test",
-    "data.path",
-    "data.augmentation",
-    "data.flip",
-    "data.pseudo_batches",
-    "model.dtype",
-    "model.bn_decay",
-    "train.epochs",
-    "train.pretrain_epochs",
-    "train.refresh_epochs",
-    "train.learning_rate",
-    "train.lr_schedule",
-    "train.ema_decay",
-    "train.report_epochs",
-}
-_FIXED_OF_METHOD = ("name", "num_clusters", "num_hidden", "assignment_seed")
-MAY_CHANGE = ", ".join(
-    [*sorted(_CHANGEABLE), f"method.* but {', '.join(_FIXED_OF_METHOD)}"]
-)
-
-
-def may_change(field: str) -> bool:
-    """Whether a run that has saved may go on with another value of a field."""
-    section, _, name = field.rpartition(".")
-    if section.split(".")[0] == "method":
-        return name not in _FIXED_OF_METHOD
-    return field in _CHANGEABLE
-
 
 # By the last part of the name: `method.x`, and `method.upsilon.x` of composed methods.
 METHOD_RULES: Mapping[str, Rule] = {

@@ -97,6 +97,7 @@ def complete(config: ConfigDict, source: Source, splits: Splits) -> ConfigDict:
         splits.num_classes,
         batch_size=config.train.batch_size,
         epochs=config.train.epochs,
+        unlabeled_ratio=config.data.unlabeled_ratio,
     )
     chosen = {f"data.{field}": value for field, value in source.chosen.items()}
     for name, value in suggested._asdict().items():

@@ -7,6 +7,7 @@ stated here is what depends on the length of training (`_percent` of all steps,
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +16,9 @@ from ml_collections import ConfigDict, FieldReference
 from ml_collections.config_dict import placeholder
 
 from upsilon_jax.config.fields import default_config
+from upsilon_jax.config.flat import flatten
 from upsilon_jax.config.schedule import steps_field
+from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import BASES, SUFFIXES, Method, resolve, split_name
 
 # Keywords of a method's factory that the run fills in: they are no config fields.
@@ -98,6 +101,19 @@ def with_method(
     if base in VALID_PER_CLASS:
         config.data.valid_per_class = VALID_PER_CLASS[base]
     return config
+
+
+@functools.cache
+def usual_fields(method: str) -> Mapping[str, Any]:
+    """{"train.epochs": 400, ...}: every field of a method at its default.
+
+    An older config lacks fields that were added since: their defaults leave it as it
+    was.
+    """
+    try:
+        return flatten(with_method(default_config(), method))
+    except ConfigError:  # a method that is no more
+        return flatten(default_config())
 
 
 def own_data_config(source: str, method: str) -> ConfigDict:

@@ -56,7 +56,7 @@ class Schedule(NamedTuple):
 
 
 def make_schedule(config: ConfigDict, method: Method, num_unlabeled: int) -> Schedule:
-    """An epoch is one pass over D_u: ceil(|D_u| / batch) steps."""
+    """An epoch is one pass over D_u: ceil(|D_u| / M) steps."""
     train = config.train
     steps = steps_per_epoch(config, num_unlabeled) * train.epochs
     if steps > MOST_COUNT:
@@ -78,7 +78,12 @@ def make_schedule(config: ConfigDict, method: Method, num_unlabeled: int) -> Sch
 
 def steps_per_epoch(config: ConfigDict, num_unlabeled: int) -> int:
     """Batches of one pass over D_u, the last one filled up."""
-    return -(-num_unlabeled // config.train.batch_size)
+    return -(-num_unlabeled // unlabeled_rows(config))
+
+
+def unlabeled_rows(config: ConfigDict) -> int:
+    """M = μ B: unlabeled images of a step."""
+    return config.train.batch_size * config.data.unlabeled_ratio
 
 
 def steps_field(field: str) -> str:

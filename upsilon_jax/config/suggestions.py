@@ -34,6 +34,7 @@ def suggest(
     *,
     batch_size: int | None = None,
     epochs: int | None = None,
+    unlabeled_ratio: int = 1,
 ) -> Suggestions:
     """Settings for so many images and classes.
 
@@ -41,7 +42,8 @@ def suggest(
     is an eighth of the epochs; if that is below 300 steps, 300 or a third. K is
     two thirds of the classes, as in the paper's 4 for 6, and at most its 20; γ is a
     little more than the confidence of a guess. What is given already, `batch_size` or
-    `epochs`, is kept and the others follow it.
+    `epochs`, is kept and the others follow it; a step has `unlabeled_ratio` unlabeled
+    images for each labeled one.
     """
     if min(num_labeled, num_unlabeled, num_classes) < 1:
         raise ConfigError(
@@ -50,7 +52,7 @@ def suggest(
         )
     smaller = min(_BATCH_SIZE, num_labeled, num_unlabeled)
     batch_size = batch_size or 2 ** (smaller.bit_length() - 1)
-    steps_per_epoch = -(-num_unlabeled // batch_size)
+    steps_per_epoch = -(-num_unlabeled // (batch_size * unlabeled_ratio))
     epochs = epochs or _clip(round(_TOTAL_STEPS / steps_per_epoch), _EPOCHS)
     return Suggestions(
         batch_size=batch_size,

@@ -106,6 +106,7 @@ def draw_epoch(
     steps_per_epoch: int,
     seed: int,
     start: int = 0,
+    unlabeled_ratio: int = 1,
 ) -> Draws:
     """The draws of an epoch from a given step on.
 
@@ -114,11 +115,12 @@ def draw_epoch(
       label: [n] int32, their labels in [0, C).
       unlabeled: [N] `Splits.unlabeled`.
       positions: [p] positions in D_u to draw from; none for a supervised epoch.
-      batch_size: B, and M.
+      batch_size: B.
       epoch: number of the epoch, from 0.
       steps_per_epoch: S of a whole epoch.
       seed: the run's seed.
       start: the first step of the epoch to draw, > 0 when resuming.
+      unlabeled_ratio: μ; M = μ B.
     """
     if not 0 <= start <= steps_per_epoch:
         raise ValueError(f"start={start}: an epoch has {steps_per_epoch} steps")
@@ -132,7 +134,8 @@ def draw_epoch(
     )
     index = np.zeros((num_steps, 0), np.int64)
     if len(positions):
-        index = unlabeled_indices(positions, batch_size, epoch, steps_per_epoch, seed)
+        rows_of_step = unlabeled_ratio * batch_size
+        index = unlabeled_indices(positions, rows_of_step, epoch, steps_per_epoch, seed)
         index = index[start:]
     return Draws(
         labeled=np.asarray(labeled)[rows],

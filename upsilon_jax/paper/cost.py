@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from upsilon_jax import models
 from upsilon_jax.config import ConfigDict
-from upsilon_jax.config.schedule import steps_per_epoch
+from upsilon_jax.config.schedule import steps_per_epoch, unlabeled_rows
 from upsilon_jax.runtime import compilation
 from upsilon_jax.types import Head
 
@@ -36,8 +36,10 @@ def images_in_training(config: ConfigDict) -> int:
     epochs_with_both = train.epochs - train.pretrain_epochs
     if config.method.name == "baseline":
         epochs_with_both = 0
-    per_epoch = train.batch_size * steps_per_epoch(config, config.data.num_unlabeled)
-    return per_epoch * (train.epochs + epochs_with_both)
+    of_both = train.epochs * train.batch_size + epochs_with_both * unlabeled_rows(
+        config
+    )
+    return steps_per_epoch(config, config.data.num_unlabeled) * of_both
 
 
 def hours(configs: dict[str, ConfigDict], scale: str) -> float:

@@ -9,14 +9,13 @@ ever averaged.
 from __future__ import annotations
 
 import collections
-import functools
 import hashlib
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from upsilon_jax.config import WITHOUT_EFFECT, default_config, flatten, with_method
-from upsilon_jax.errors import ConfigError, UserError
+from upsilon_jax.config import WITHOUT_EFFECT, flatten, usual_fields
+from upsilon_jax.errors import UserError
 from upsilon_jax.workdir.schema import Result
 
 Fields = tuple[tuple[str, Any], ...]  # ("train.epochs", 60), ... in order of names
@@ -105,7 +104,7 @@ def _told_apart(
     """The name of the data, the setting and the variant: see `Run`."""
     data, method = config["data"], config["method"]["name"]
     place = data.get("labeled") or data.get("path")
-    flat = {**_defaults(method), **flatten(config)}
+    flat = {**usual_fields(method), **flatten(config)}
     for field in ("seed", "data.mismatch", *WITHOUT_EFFECT):
         flat.pop(field, None)
     if place and data_digest:
@@ -119,19 +118,10 @@ def _told_apart(
 
 
 def _digest(method: str, mismatch: float | None, fields: Fields) -> str:
-    usual = dict(_frozen(_defaults(method)))
+    usual = dict(_frozen(usual_fields(method)))
     told = [(k, v) for k, v in fields if k not in usual or usual[k] != v]
     text = repr((method, mismatch, told))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-@functools.cache
-def _defaults(method: str) -> Mapping[str, Any]:
-    """Fields that an older result does not have: their defaults leave it as it was."""
-    try:
-        return flatten(with_method(default_config(), method))
-    except ConfigError:  # a method that is no more
-        return flatten(default_config())
 
 
 def _frozen(fields: Mapping[str, Any]) -> Fields:

@@ -88,6 +88,7 @@ def draw(run: Run, epoch: int, positions: np.ndarray, *, start: int = 0) -> Draw
         steps_per_epoch=run.schedule.steps_per_epoch,
         seed=run.config.seed,
         start=start,
+        unlabeled_ratio=run.config.data.unlabeled_ratio,
     )
 
 

@@ -8,13 +8,16 @@ import jax
 import ml_collections
 from jax.sharding import Mesh
 
+from upsilon_jax.config.schedule import unlabeled_rows
 from upsilon_jax.data.source import Source
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.runtime import memory
 from upsilon_jax.types import Splits
 
 # A Wide-ResNet has three groups of n blocks, of c = 16, 32 and 64 times its width.
-_COPIES = 5  # of the weights: they, their average, Adam's two moments, the gradient
+
+# Copies of the weights: they, their average, the gradient, the optimizer's moments.
+_COPIES = {"adam": 5, "sgd": 4}
 _FLOAT = 4  # bytes
 
 
@@ -44,9 +47,10 @@ def check_memory(
         "images (data.residency=stream reads them from disk)": pixels,
         f"the weights of the network (model.depth={config.model.depth}, "
         f"model.width={config.model.width}, {clusters:,} clusters)": (
-            _COPIES * _FLOAT * _num_weights(config, num_outputs)
+            _COPIES[train.optimizer] * _FLOAT * _num_weights(config, num_outputs)
         ),
-        f"a step (train.batch_size={train.batch_size}, images of "
+        f"a step (train.batch_size={train.batch_size}, data.unlabeled_ratio="
+        f"{config.data.unlabeled_ratio}, images of "
         f"{'×'.join(map(str, source.image_shape))})": _step_bytes(config, source),
         f"the outputs of D_u ({len(splits.unlabeled):,} images, {clusters:,} "
         "clusters)": _FLOAT * len(splits.unlabeled) * num_outputs,
@@ -74,7 +78,7 @@ def _step_bytes(config: ml_collections.ConfigDict, source: Source) -> int:
     height, width, channels = source.image_shape
     blocks = (config.model.depth - 4) // 6
     maps = channels + blocks * 16 * config.model.width * (1 + 1 / 2 + 1 / 4)
-    rows = 2 * config.train.batch_size
+    rows = config.train.batch_size + unlabeled_rows(config)
     each = 2 if config.model.dtype == "bfloat16" else _FLOAT
     return int(rows * height * width * maps * each)
 

@@ -212,8 +212,13 @@ def build_optimizer(
     config: ml_collections.ConfigDict, schedule: Schedule
 ) -> optax.GradientTransformation:
     """The optimizer of a config, its schedule in steps."""
+    train = config.train
     return make_optimizer(
-        config.train.learning_rate, config.train.lr_schedule, schedule.total_steps
+        train.learning_rate,
+        train.lr_schedule,
+        schedule.total_steps,
+        name=train.optimizer,
+        weight_decay=train.weight_decay,
     )
 
 

@@ -10,7 +10,13 @@ import platform
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from upsilon_jax.config import MAY_CHANGE, differences, flatten, may_change
+from upsilon_jax.config import (
+    MAY_CHANGE,
+    differences,
+    flatten,
+    may_change,
+    usual_fields,
+)
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.records import plain, read, read_json
 from upsilon_jax.workdir.saved import has_saved
@@ -44,7 +50,7 @@ def find_result(
       workdir: where to look.
       config: of the run that is asked for.
       override: whether the folder may belong to another config; if it has saved, to
-        one that differs in fields that may change (`config/fields.py: may_change`).
+        one that differs in fields that may change (`config/changes.py: may_change`).
       left_open: fields that are not compared, as the data will choose their values.
 
     Raises:
@@ -54,14 +60,27 @@ def find_result(
     stored = _stored_config(workdir)
     if stored is None:
         return None
-    changed = differences(stored, config, left_open)
+    changed = _changes(stored, config, left_open)
     if changed:
         _check_override(workdir, stored, config, changed, override)
     if changed or not (workdir / RESULT).exists():
         return None
     result = read(Result, workdir / RESULT)
     # One of an earlier config stays until the run that goes on with another has ended.
-    return None if differences(result.config, config, left_open) else result
+    return None if _changes(result.config, config, left_open) else result
+
+
+def _changes(
+    stored: Mapping[str, Any], config: Mapping[str, Any], left_open: Collection[str]
+) -> dict[str, str]:
+    """Field → a line, where a config differs from a stored one.
+
+    A field that was added since is at its default there.
+    """
+    stored, config = flatten(stored), flatten(config)
+    usual = usual_fields(config.get("method.name", ""))
+    added = {k: v for k, v in usual.items() if k in config and k not in stored}
+    return differences({**stored, **added}, config, left_open)
 
 
 def _check_override(
