@@ -10,6 +10,7 @@ _CHANGEABLE = (WITHOUT_EFFECT - {"train.num_seeds"}) | {
     "data.labeled",
     "data.unlabeled",
     "data.test",
+    "data.unseen",
     "data.path",
     "data.augmentation",
     "data.flip",

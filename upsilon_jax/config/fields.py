@@ -28,6 +28,7 @@ from upsilon_jax.config.rules import (
 )
 from upsilon_jax.data.source import OWN_FIELDS, SOURCES
 from upsilon_jax.data.streams import DEFAULT_PREFETCH_BYTES
+from upsilon_jax.data.unseen import UNSEEN
 from upsilon_jax.kernels.confidence import RANGES, SCORES
 from upsilon_jax.kernels.explore import SOLVERS
 from upsilon_jax.kernels.views import VIEWS
@@ -98,6 +99,13 @@ FIELDS: Mapping[str, Field] = {
     ),
     "data.valid_per_class": Field(
         0, whole(0), "Held-out images a method may ask for, if any are left."
+    ),
+    "data.unseen": Field(
+        None,
+        one_of(UNSEEN),
+        "Foreign images from elsewhere that only the end of a run measures: uniform "
+        "noise, or the test images of another data set.",
+        str,
     ),
     "data.image_size": Field(
         None, whole(4, 8192), "Height and width; None: the data set's own.", int

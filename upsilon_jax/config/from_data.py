@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from ml_collections import ConfigDict
 
 from upsilon_jax.config.fields import RESIDENCY
@@ -13,6 +14,7 @@ from upsilon_jax.config.suggestions import suggest
 from upsilon_jax.config.validation import validate
 from upsilon_jax.data.source import CHOSEN_FIELDS, OWN_FIELDS, Source, load_source
 from upsilon_jax.data.splits import make_own_splits, make_splits
+from upsilon_jax.data.unseen import load_unseen
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.types import Splits
 
@@ -35,6 +37,16 @@ def open_source(config: ConfigDict) -> Source:
         image_size=data.image_size,
         resident=RESIDENCY[data.residency],
         **{field: data.get(field) for field in OWN_FIELDS.get(data.name, ())},
+    )
+
+
+def open_unseen(config: ConfigDict, source: Source, count: int) -> np.ndarray | None:
+    """uint8 [m, H, W, C], at most `count` of `data.unseen`; None if it is not set."""
+    name = config.data.unseen
+    if name is None:
+        return None
+    return load_unseen(
+        name, source, count, seed=config.seed, data_dir=config.data.data_dir
     )
 
 

@@ -35,6 +35,7 @@ def validate(config: ConfigDict) -> None:
             raise ConfigError(f"{field}: no such field; {nearest(field, FIELDS)}")
         _check_value(field, value, flat)
     _check_seeds(flat)
+    _check_unseen(flat)
     _check_at_most(flat, "train.pretrain_epochs", "train.epochs")
     _check_method_runs(flat)
     _check_clusters(flat)
@@ -88,6 +89,13 @@ def _check_seeds(flat: Mapping[str, Any]) -> None:
             f"seed={seed} with train.num_seeds={count}: the last seed must be at most "
             f"{MOST_COUNT}"
         )
+
+
+def _check_unseen(flat: Mapping[str, Any]) -> None:
+    """Images of the data themselves are no others."""
+    name = flat["data.unseen"]
+    if name is not None and name == flat["data.name"]:
+        raise ConfigError(f"data.unseen={name!r}: must not be data.name itself")
 
 
 def _check_method_fields(method: ConfigDict) -> None:

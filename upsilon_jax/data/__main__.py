@@ -22,6 +22,7 @@ from upsilon_jax.data import prepare
 from upsilon_jax.data.digest import data_digest
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import digest, relabel
+from upsilon_jax.data.unseen import NOISE
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.types import Splits
 
@@ -38,7 +39,9 @@ COMMAND = commandline.Command(
 def main(options: commandline.Options) -> None:
     """Prepares, checks and reports."""
     config = options.config
-    jobs = prepare.plan(config.data.name, config.data.data_dir)
+    names = [config.data.name, config.data.unseen]
+    names = [name for name in names if name not in (None, NOISE)]
+    jobs = [job for name in names for job in prepare.plan(name, config.data.data_dir)]
     print("\n".join(map(str, jobs)) or f"{config.data.name}: nothing to prepare")
     if options.flags.dry_run:
         return

@@ -35,11 +35,17 @@ def permutation(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarr
       stream: what the order is for; different streams are independent.
       counter: which order of the stream, ≥ 0.
     """
+    bits = random_bits(n, seed=seed, stream=stream, counter=counter)
+    return np.argsort(bits, kind="stable")
+
+
+def random_bits(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarray:
+    """[n] uint64 of independent random bits; the arguments are as above."""
     if seed < 0:
         raise ConfigError(f"seed={seed}: must not be negative")
     name = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "little")
     bits = np.random.PCG64(np.random.SeedSequence([seed, name, counter]))
-    return np.argsort(bits.random_raw(n), kind="stable")
+    return bits.random_raw(n)
 
 
 def permuted(n: int, start: int, count: int, *, seed: int, stream: str) -> np.ndarray:

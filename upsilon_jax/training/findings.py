@@ -13,7 +13,7 @@ from upsilon_jax.inference.predicted import columns
 from upsilon_jax.report.gallery import wanted_rows
 from upsilon_jax.report.open_set import measure_open_set
 from upsilon_jax.runtime import sharding
-from upsilon_jax.training.refresh import predict, predict_sets
+from upsilon_jax.training.refresh import predict, predict_images, predict_sets
 from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.findings import Findings, Seen
@@ -25,6 +25,7 @@ class Found(NamedTuple):
 
     findings: Findings
     foreign: Foreign | None  # about how much of D_u is foreign
+    unseen: np.ndarray | None = None  # [m] log-odds of the images of `data.unseen`
 
 
 def find(run: Run, state: TrainState) -> Found:
@@ -47,7 +48,16 @@ def find(run: Run, state: TrainState) -> Found:
         thumbnails=np.empty((0, *run.source.image_shape), np.uint8),
         thumbnail_of=np.empty(0, np.int64),
     )
-    return Found(found, metrics.measure_foreign(sets, run.splits.num_classes, where))
+    foreign = metrics.measure_foreign(sets, run.splits.num_classes, where)
+    return Found(found, foreign, _log_odds_of_unseen(run, state))
+
+
+def _log_odds_of_unseen(run: Run, state: TrainState) -> np.ndarray | None:
+    if run.unseen is None:
+        return None
+    logits = predict_images(run, state.ema, run.unseen)["logits"]
+    logits = sharding.fetch(logits)[: len(run.unseen)]
+    return columns(logits, run.splits.num_classes).log_odds
 
 
 def _seen(run: Run, split: str, index: np.ndarray, truth: np.ndarray, logits) -> Seen:
@@ -83,7 +93,9 @@ def final_measures(
         "auroc": metrics.id_auroc(logits, label, num_classes),
         "imbalance": imbalance,
         "foreign": found.foreign,
-        "open_set": measure_open_set(findings.test, num_classes, foreign_below),
+        "open_set": measure_open_set(
+            findings.test, num_classes, foreign_below, found.unseen
+        ),
     }
 
 

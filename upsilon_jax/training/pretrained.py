@@ -40,7 +40,8 @@ def epochs_in_common(run: Run) -> int:
 def pretrained_folder(run: Run, manifest: Manifest, root: pathlib.Path) -> pathlib.Path:
     """A name of its own for everything that decides the numbers of those epochs."""
     config = run.config.to_dict()
-    config["data"].pop("mismatch")
+    for field in ("mismatch", "unseen"):
+        config["data"].pop(field)
     deciding = {
         "config": config,
         "labeled": run.splits.labeled.tolist(),

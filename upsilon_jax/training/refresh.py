@@ -105,3 +105,14 @@ def predict(
     size = min(run.config.train.batch_size * _PREDICT_BATCHES, most)
     chunks = run.feed.in_order(split, indices, sharding.padded(size, run.mesh))
     return predict_all(run.programs.predict, *weights, chunks, run.mesh)
+
+
+def predict_images(run: Run, weights: tuple, images: np.ndarray) -> Outputs:
+    """The same of images that are no part of the data, uint8 [m, H, W, C]."""
+    size = run.config.train.batch_size * _PREDICT_BATCHES
+    size = sharding.padded(min(size, len(images)), run.mesh)
+    chunks = (
+        sharding.put_rows(np.take(images, rows, axis=0, mode="clip"), run.mesh)
+        for rows in np.arange(-(-len(images) // size) * size).reshape(-1, size)
+    )
+    return predict_all(run.programs.predict, *weights, chunks, run.mesh)

@@ -15,7 +15,13 @@ from jax.sharding import Mesh
 
 from upsilon_jax import models
 from upsilon_jax.config import Schedule, build_method, make_schedule
-from upsilon_jax.config.from_data import choices, complete, draw_splits, open_source
+from upsilon_jax.config.from_data import (
+    choices,
+    complete,
+    draw_splits,
+    open_source,
+    open_unseen,
+)
 from upsilon_jax.data.source import Source
 from upsilon_jax.data.splits import relabel
 from upsilon_jax.errors import ConfigError
@@ -62,6 +68,7 @@ class Run(NamedTuple):
     config: ml_collections.ConfigDict  # complete: nothing is left to choose
     source: Source
     splits: Splits
+    unseen: np.ndarray | None  # [m, H, W, C] uint8, foreign images from elsewhere
     train_classes: np.ndarray  # of all train images, in the split's numbering
     test_classes: np.ndarray  # ID 0 .. C-1, then OOD; -1 for all others
     method: Method
@@ -137,6 +144,7 @@ def prepare(
         config=config,
         source=source,
         splits=splits,
+        unseen=open_unseen(config, source, len(splits.test)),
         train_classes=classes(source.train_labels),
         test_classes=test_classes,
         method=method,
