@@ -88,7 +88,14 @@ def test_a_run_with_more_steps_than_can_be_counted_is_refused():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"train.batch_size": 10**7}, "a step .train.batch_size=10000000, images of 8"),
+        (
+            {"train.batch_size": 10**7},
+            "a step .train.batch_size=10000000, data.unlabeled_ratio=1, images of 8",
+        ),
+        (
+            {"train.batch_size": 10**4, "data.unlabeled_ratio": 1024},
+            "a step .train.batch_size=10000, data.unlabeled_ratio=1024",
+        ),
         (
             {"method.num_clusters": 10**8},
             "the weights of the network .*100,000,000 clu",

@@ -36,10 +36,10 @@ def images_in_training(config: ConfigDict) -> int:
     epochs_with_both = train.epochs - train.pretrain_epochs
     if config.method.name == "baseline":
         epochs_with_both = 0
-    of_both = train.epochs * train.batch_size + epochs_with_both * unlabeled_rows(
-        config
-    )
-    return steps_per_epoch(config, config.data.num_unlabeled) * of_both
+    labeled = train.epochs * train.batch_size
+    unlabeled = epochs_with_both * unlabeled_rows(config)
+    steps = steps_per_epoch(config, config.data.num_unlabeled)
+    return steps * (labeled + unlabeled)
 
 
 def hours(configs: dict[str, ConfigDict], scale: str) -> float:
