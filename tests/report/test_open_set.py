@@ -11,8 +11,10 @@ from sklearn.metrics import (
     roc_curve,
 )
 
+from tests.workdir.test_schema import make_result
 from upsilon_jax.inference.predicted import columns
 from upsilon_jax.report import open_set
+from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.workdir.findings import Seen
 from upsilon_jax.workdir.schema import OpenSet
 
@@ -140,3 +142,12 @@ def test_outputs_that_are_not_finite_are_never_right_and_most_foreign():
     assert found.accuracy_all == 0.5 and found.accuracy_old == 0.5
     assert found.fpr95 == 1.0  # the ID image without outputs is as foreign as can be
     assert np.isfinite(found.calibration_error)
+
+
+@pytest.mark.parametrize("name", OpenSet._fields)
+def test_a_table_can_show_each_of_them(name):
+    measure = MEASURES[name]
+    measured = make_result(open_set=OpenSet(**{name: 0.25}))
+    assert measure.of(measured) == 0.25 * measure.scale
+    assert measure.of(make_result()) is None  # an older result
+    assert measure.more_is_better != ("fpr95" in name or "error" in name)
