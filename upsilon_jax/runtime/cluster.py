@@ -53,8 +53,10 @@ def parse_place(
 
 
 def _whole(flag: str, told: str | None, least: int) -> int | None:
-    if told is None or (told.isdecimal() and int(told) >= least):
-        return None if told is None else int(told)
+    if told is None:
+        return None
+    if told.isdecimal() and int(told) >= least:
+        return int(told)
     raise ConfigError(f"--{flag}={told}: must be a whole number ≥ {least}")
 
 

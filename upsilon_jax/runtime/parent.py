@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-from typing import IO
 
 from upsilon_jax.errors import ConfigError, PeerLost
 
@@ -55,7 +54,7 @@ def wait_for_child() -> int:
     ) as child:
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda signum, frame: child.send_signal(signum))
-        account = _pass_on(child.stderr)
+        account = _pass_on(child)
         code = child.wait()
     if b"Failed to add port to server" in account:
         raise ConfigError("--coordinator: its port is taken on this machine")
@@ -65,11 +64,12 @@ def wait_for_child() -> int:
     return code if code >= 0 else 128 - code
 
 
-def _pass_on(stderr: IO[bytes]) -> bytes:
-    """Passes lines on until the runtime speaks; returns all from there."""
-    for line in stderr:
+def _pass_on(child: subprocess.Popen[bytes]) -> bytes:
+    """Passes its stderr on until the runtime speaks, and returns all from there."""
+    assert child.stderr  # it is a pipe
+    for line in child.stderr:
         if _RUNTIME.match(line):
-            return line + stderr.read()
+            return line + child.stderr.read()
         _write(line)
     return b""
 
