@@ -197,6 +197,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(name, argv, told, capsys):
         ("python -m upsilon_jax.sweep", ["--seeds=a"], "--seeds=a: must be numbers"),
         ("python -m upsilon_jax.sweep", ["--mismatch=0,2"], "data.mismatch=2.0"),
         ("python -m upsilon_jax.sweep", ["--methods=pl,x"], "'x'"),
+        ("python -m upsilon_jax.sweep", ["--launcher=slrm"], "did you mean slurm?"),
+        ("python -m upsilon_jax.sweep", ["--partition=x"], "only --launcher=slurm"),
+        ("python -m upsilon_jax.sweep", ["--slurm=mem"], "must be NAME=VALUE"),
     ],
 )
 def test_a_mistake_of_one_command(name, argv, told, capsys):
