@@ -1,6 +1,7 @@
 """What a process is told of its cluster, and what its parent makes of its end."""
 
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -75,6 +76,16 @@ def test_every_other_end_is_passed_on_with_all_that_was_said(child, capfd):
     assert child(says_and_ends("malloc(): corrupted\n", signal.SIGABRT)) == 134
     assert child(says_and_ends(LOST_FIRST, signal.SIGKILL)) == 137
     assert capfd.readouterr().err == "malloc(): corrupted\n" + LOST_FIRST
+
+
+def test_a_child_that_goes_on_is_heard_again(capfd, monkeypatch):
+    monkeypatch.setattr(parent, "_SECONDS_TO_END", 0.0)
+    lines = [LOST_FIRST.splitlines()[0], "a line of ours"]
+    code = f"import os; [os.write(2, (x + chr(10)).encode()) for x in {lines}]"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert parent._pass_on(process) == b""
+    assert capfd.readouterr().err.splitlines() == lines
 
 
 def test_signals_are_passed_on(child):

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 from upsilon_jax.errors import ConfigError, PeerLost
 
@@ -24,6 +25,8 @@ _FATAL = b"JAX distributed service detected fatal errors"
 _SILENT = re.compile(
     rb"Task (\d+) heartbeat timeout|stopped sending heartbeats\):\s+(\d+)"
 )
+_SECONDS_TO_END = 30.0  # for a child whose runtime has spoken
+
 _AGAIN = (
     "Start all processes again with the same command; they go on from the newest "
     "checkpoint"
@@ -65,13 +68,24 @@ def wait_for_child() -> int:
 
 
 def _pass_on(child: subprocess.Popen[bytes]) -> bytes:
-    """Passes its stderr on until the runtime speaks, and returns all from there."""
+    """Passes its stderr on until the runtime speaks, and returns all from there.
+
+    If the child goes on nevertheless, so does this.
+    """
     assert child.stderr  # it is a pipe
+    held, begin = b"", 0.0
     for line in child.stderr:
-        if _RUNTIME.match(line):
-            return line + child.stderr.read()
-        _write(line)
-    return b""
+        if held and time.monotonic() - begin > _SECONDS_TO_END:
+            _write(held)
+            held = b""
+        if _RUNTIME.match(line) and not held:
+            begin = time.monotonic()
+            held = line
+        elif held:
+            held += line
+        else:
+            _write(line)
+    return held
 
 
 def _write(text: bytes) -> None:
