@@ -89,7 +89,7 @@ def test_jobs_end_with_the_table_of_a_local_sweep(tmp_path, cluster):
     again = run("upsilon_jax.sweep", *args, env=cluster).stderr
     assert "submitted" not in again and "the table:" in again
     here = tmp_path / "local"
-    run("upsilon_jax.sweep", *SWEEP, f"--workdir={here}")
+    run("upsilon_jax.sweep", *SWEEP, f"--workdir={here}", "--jobs=1")  # all cores, too
     assert digests(there) == digests(here) and len(digests(here)) == 2
     table = lambda folder: run("upsilon_jax.report", str(folder)).stdout
     assert table(there).replace(str(there), "") == table(here).replace(str(here), "")
