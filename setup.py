@@ -34,8 +34,9 @@ BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
 # mkdocs 2 will drop the plugins that these need.
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1.0,<2"]
 CHECKS = ["hypothesis", "mypy>=1.18", "pytest>=8", "pytest-xdist", "ruff"]
+SLURM = ["submitit>=1.5"]
 RELEASE = ["build", "setuptools>=68", "twine"]
-TEST = [*CPU, *CHECKS, *RELEASE, "POT>=0.9.7", "scikit-learn>=1.6"]
+TEST = [*CPU, *SLURM, *CHECKS, *RELEASE, "POT>=0.9.7", "scikit-learn>=1.6"]
 PACKAGE_DATA = [
     "py.typed",
     *(f"**/*.{end}" for end in "cc h txt css js csv npz".split()),
@@ -59,6 +60,7 @@ setup(
         "cpu": CPU,
         "cuda": [*CPU, "jax[cuda12]>=0.10.2"],
         "tpu": [*CPU, "jax[tpu]>=0.10.2"],
+        "slurm": SLURM,
         "docs": DOCS,
         "test": TEST,
     },

@@ -5,7 +5,7 @@ import pytest
 from upsilon_jax import command as train_command
 from upsilon_jax import commandline
 from upsilon_jax.data import __main__ as data_command
-from upsilon_jax.errors import ConfigError, DataError
+from upsilon_jax.errors import ConfigError, DataError, PeerLost
 from upsilon_jax.report import __main__ as report_command
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.sweep import __main__ as sweep_command
@@ -31,6 +31,9 @@ def test_without_flags_it_is_the_upsilon_model_on_the_digits():
         "override_config": False,
         "start_over": False,
         "distributed": False,
+        "coordinator": None,
+        "num_processes": None,
+        "process_index": None,
         "images": [],
         "output": None,
         "mode": "train",
@@ -181,6 +184,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(name, argv, told, capsys):
         ("main.py", ["--mode=report", "--config.seed=1"], "report takes no --config"),
         ("main.py", ["--mode=export", "--override_config"], "no --override_config"),
         ("main.py", ["--mode=export", "--images=x"], "export takes no --images"),
+        ("main.py", ["--coordinator=here"], "--coordinator=here: must be HOST:PORT"),
+        ("main.py", ["--process_index=x"], "--process_index=x: must be a whole number"),
+        ("main.py", ["--mode=export", "--coordinator=h:1"], "takes no --coordinator"),
         ("main.py", ["--images=x"], "train takes no --images"),
         ("main.py", ["--output=x"], "train takes no --output"),
         ("python -m upsilon_jax.data", [], "CONFIG is missing"),
@@ -191,6 +197,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(name, argv, told, capsys):
         ("python -m upsilon_jax.sweep", ["--seeds=a"], "--seeds=a: must be numbers"),
         ("python -m upsilon_jax.sweep", ["--mismatch=0,2"], "data.mismatch=2.0"),
         ("python -m upsilon_jax.sweep", ["--methods=pl,x"], "'x'"),
+        ("python -m upsilon_jax.sweep", ["--launcher=slrm"], "did you mean slurm?"),
+        ("python -m upsilon_jax.sweep", ["--partition=x"], "only --launcher=slurm"),
+        ("python -m upsilon_jax.sweep", ["--slurm=mem"], "must be NAME=VALUE"),
     ],
 )
 def test_a_mistake_of_one_command(name, argv, told, capsys):
@@ -223,6 +232,8 @@ def ending(error):
 def test_only_what_a_user_can_mend_becomes_a_line(capsys):
     assert ending(DataError("two\nlines")) == 2
     assert capsys.readouterr().err == "main.py: two lines\n"
+    assert ending(PeerLost("gone")) == 4
+    assert capsys.readouterr().err == "main.py: gone\n"
     assert ending(Interrupted(15)) == 128 + 15
     assert "stopped by SIGTERM" in capsys.readouterr().err
     for bug in (ValueError("a bug"), TypeError("a bug"), KeyError("a bug")):

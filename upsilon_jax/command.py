@@ -4,14 +4,14 @@ Without any flag: the Υ-Model on the embedded handwritten digits. `--config` fi
 executed as Python, so run only those you trust. Installed, the command is `upsilon-jax`
 instead of `python main.py`. Other modes use a run that was trained:
 
-    python main.py --mode=predict --workdir=RUN --images=DIR [--output=FILE.csv]
-    python main.py --mode=evaluate --workdir=RUN --images=DIR [--output=FILE.json]
+    python main.py --mode=predict|evaluate --workdir=RUN --images=DIR [--output=FILE]
     python main.py --mode=export --workdir=RUN [--output=FILE]
     python main.py --mode=report --workdir=RUN
 """
 
 from upsilon_jax import commandline
 from upsilon_jax.errors import ExitCode
+from upsilon_jax.runtime import cluster, parent
 
 COMMAND = commandline.Command(
     name="main.py",
@@ -20,12 +20,24 @@ COMMAND = commandline.Command(
         "workdir": (None, "where results go [runs/NAME-METHOD-mMISMATCH-sSEED]"),
         "override_config": (False, "go on with other values than those stored there"),
         "start_over": (False, "set aside what the workdir has, and begin at step 0"),
-        "distributed": (False, "join the other processes of a cluster"),
+        "distributed": (False, "join the other processes that a scheduler started"),
+        "coordinator": (None, "without a scheduler: HOST:PORT of the first process"),
+        "num_processes": (None, "how many there are"),
+        "process_index": (None, "which of them this is, from 0 on"),
         "images": ((), "a folder, an image or a .npz file; may be repeated"),
         "output": (None, "the file that predict, evaluate or export writes"),
     },
     modes={
-        "train": ("config", "workdir", "override_config", "start_over", "distributed"),
+        "train": (
+            "config",
+            "workdir",
+            "override_config",
+            "start_over",
+            "distributed",
+            "coordinator",
+            "num_processes",
+            "process_index",
+        ),
         "evaluate": ("workdir", "images", "output"),
         "predict": ("workdir", "images", "output"),
         "export": ("workdir", "output"),
@@ -46,17 +58,27 @@ def main(options: commandline.Options) -> int:
 
 
 def train(options: commandline.Options) -> int:
-    """Trains, and says how it went."""
+    """Trains, alone or as one process of several, and says how it went."""
+    told = options.flags
+    place = cluster.parse_place(
+        told.coordinator, told.num_processes, told.process_index
+    )
+    if not told.distributed and not any(value is not None for value in place):
+        return train_here(options)
+    if not parent.is_child():
+        return parent.wait_for_child()
+    with cluster.joined(place):
+        return train_here(options)
+
+
+def train_here(options: commandline.Options) -> int:
+    """Trains in this process."""
     # After the flags are parsed: a mistyped flag should not wait for these imports.
     import upsilon_jax
     from upsilon_jax.workdir.place import local_path
     from upsilon_jax.workdir.schema import DIVERGED
     from upsilon_jax.workdir.summary import summary
 
-    if options.flags.distributed:
-        import jax
-
-        jax.distributed.initialize()
     name = commandline.run_name(options.config_name, options.config)
     workdir = local_path(options.flags.workdir or f"runs/{name}")
     result = upsilon_jax.train(

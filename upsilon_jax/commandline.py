@@ -101,7 +101,7 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
         return interrupted.exit_code
     except UserError as error:
         _say(command, error)
-        return ExitCode.REFUSED
+        return error.exit_code
 
 
 def set_up_process() -> None:

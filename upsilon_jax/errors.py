@@ -1,4 +1,4 @@
-"""What a person can mend: a command says only these in one line, with exit code 2.
+"""What a person can mend: a command says only these in one line, with an exit code.
 
 Anything else that is raised is a fault of the program, and keeps its traceback.
 """
@@ -19,10 +19,13 @@ class ExitCode(enum.IntEnum):
     FAILED = 1  # a fault of the program; of a sweep, some runs crashed or were refused
     REFUSED = 2  # a UserError
     DIVERGED = 3  # the loss was not finite; the same whenever the command is repeated
+    LOST = 4  # another process of the same run has ended or cannot be reached
 
 
 class UserError(Exception):
     """Something that whoever started the program can mend; one line says what."""
+
+    exit_code = ExitCode.REFUSED
 
 
 class ConfigError(UserError):
@@ -43,6 +46,12 @@ class WorkdirError(UserError):
 
 class WorkdirInUse(WorkdirError):
     """A workdir that another process is at work in."""
+
+
+class PeerLost(UserError):
+    """Another process of the same run is not there (any more)."""
+
+    exit_code = ExitCode.LOST
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

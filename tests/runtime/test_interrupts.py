@@ -48,6 +48,18 @@ def test_a_second_signal_acts_as_usual(installed):
         assert installed == [signal.SIGTERM]
 
 
+def test_a_signal_that_the_parent_passes_on_as_well_counts_once(installed, monkeypatch):
+    monkeypatch.setattr(interrupts._Signals, "seconds_for_both", 0.0)  # put back after
+    interrupts.expect_both()
+    with interrupts.listening():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert not installed and interrupts.requested() == signal.SIGTERM
+        monkeypatch.setattr(interrupts._Signals, "time", float("-inf"))  # long ago
+        signal.raise_signal(signal.SIGTERM)
+        assert installed == [signal.SIGTERM]
+
+
 def test_where_nobody_listens_signals_act_as_usual(installed):
     signal.raise_signal(signal.SIGTERM)
     assert installed == [signal.SIGTERM]

@@ -23,7 +23,7 @@ def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
         hyperparameters are then those of the config file.
     """
     name = config["method"]["name"]
-    wanted = {k: _plain(v) for k, v in flatten(config).items()}
+    wanted = _fields(config)
     if method not in (None, name):
         wanted = {k: v for k, v in wanted.items() if not k.startswith("method.")}
         name = method
@@ -34,18 +34,30 @@ def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
     ]
     none = ("FILE.py", _changes(wanted, {}))
     file, changes = min([*candidates, none], key=lambda candidate: len(candidate[1]))
-    fields = [f"--config.{field}={_told(value)}" for field, value in changes.items()]
-    lines = [f"python main.py --config={file}:{name}", *map(shlex.quote, fields)]
-    return " \\\n    ".join(lines)
+    fields = map(shlex.quote, _arguments(changes))
+    return " \\\n    ".join([f"python main.py --config={file}:{name}", *fields])
+
+
+def arguments_of(config: Mapping[str, Any], file: str) -> list[str]:
+    """The arguments that make a config out of what a file has for its method."""
+    known = _fields(load_config(file, config["method"]["name"]))
+    return _arguments(_changes(_fields(config), known))
+
+
+def _arguments(changes: Mapping[str, Any]) -> list[str]:
+    return [f"--config.{field}={_told(value)}" for field, value in changes.items()]
 
 
 def _fields_of(file: str, method: str) -> dict[str, Any] | None:
     """The fields of a config file for a method; None if it has none."""
     try:
-        config = load_config(file, method)
+        return _fields(load_config(file, method))
     except Exception:
         # It may be somebody's broken experiment, which is no reason to have no report.
         return None
+
+
+def _fields(config: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _plain(v) for k, v in flatten(config).items()}
 
 

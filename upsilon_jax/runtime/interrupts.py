@@ -13,6 +13,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +35,8 @@ class _Signals:
     request: int | None = None  # the first signal since `listening` was opened
     previous: dict[int, Any] = {}  # handlers from before `install`
     raised = False  # whether a signal becomes Interrupted where nobody listens
+    seconds_for_both = 0.0  # in which the same signal comes twice and means once
+    time = 0.0  # of the request
 
 
 def answer(name: str) -> None:
@@ -49,6 +52,15 @@ def answer(name: str) -> None:
 
     for signum in _SIGNALS:
         signal.signal(signum, leave)
+
+
+def expect_both() -> None:
+    """For a process whose parent passes signals on.
+
+    A scheduler signals every process of a job: such a process hears it twice, and must
+    not take the second for that of somebody who cannot wait.
+    """
+    _Signals.seconds_for_both = 1.0
 
 
 @contextlib.contextmanager
@@ -124,8 +136,11 @@ def _num_processes() -> int:
 
 
 def _note(signum, frame) -> None:
+    since = time.monotonic() - _Signals.time
+    if _Signals.request == signum and since < _Signals.seconds_for_both:
+        return
     if not _Signals.request and (_Signals.listeners or _Signals.raised):
-        _Signals.request = signum
+        _Signals.request, _Signals.time = signum, time.monotonic()
         if _Signals.listeners:
             return
         raise Interrupted(signum)

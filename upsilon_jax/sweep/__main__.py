@@ -18,9 +18,11 @@ if __name__ == "__main__":
     interrupts.answer(NAME)  # before the imports that take seconds
 
 from upsilon_jax import commandline
-from upsilon_jax.errors import ExitCode
+from upsilon_jax.errors import ConfigError, ExitCode, nearest
+from upsilon_jax.sweep import slurm
 from upsilon_jax.sweep.grid import grid
 from upsilon_jax.sweep.queue import train_all
+from upsilon_jax.sweep.workers import LOG
 from upsilon_jax.workdir.place import local_path
 
 COMMAND = commandline.Command(
@@ -32,14 +34,41 @@ COMMAND = commandline.Command(
         "mismatch": ([], "shares of foreign images, 0 to 1 [the config's]"),
         "seeds": (["0-4"], "numbers and ranges [0-4]"),
         "jobs": (None, "runs at the same time [one a core; one on an accelerator]"),
+        "launcher": ("local", "or slurm: submits every run as a job [local]"),
+        "partition": (None, "of SLURM, for these jobs"),
+        "time_limit": (
+            None,
+            "of a job: minutes, or H:MM:SS; it is requeued until done",
+        ),
+        "slurm": ((), "another option of sbatch, as gres=gpu:1; may be repeated"),
     },
 )
+LAUNCHERS = ("local", "slurm")
 
 
 def main(options: commandline.Options) -> int:
-    """Trains what is not trained yet."""
-    root = local_path(options.flags.workdir or f"runs/sweep-{options.config_name}")
-    complete = train_all(grid(options), root, options.flags.jobs)
+    """Trains what is not trained yet, or lets SLURM do it."""
+    told = options.flags
+    root = local_path(told.workdir or f"runs/sweep-{options.config_name}")
+    if told.launcher not in LAUNCHERS:
+        raise ConfigError(
+            f"--launcher={told.launcher}: {nearest(told.launcher, LAUNCHERS)}"
+        )
+    asked = slurm.parse_options(told.partition, told.time_limit, told.slurm)
+    if told.launcher == "slurm":
+        file, jobs = options.config_file, told.jobs
+        number = slurm.submit(grid(options), file, root, asked, jobs)
+        if number:
+            sys.stderr.write(
+                f"submitted as job {number}; squeue --job={number} shows it, every run "
+                f"writes {LOG} in its folder; the same command again submits "
+                "what is not finished then\n"
+            )
+        complete = True
+    else:
+        if asked:
+            raise ConfigError(f"{', '.join(asked)}: only --launcher=slurm takes this")
+        complete = train_all(grid(options), root, told.jobs)
     sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
     return ExitCode.DONE if complete else ExitCode.FAILED
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from upsilon_jax.config import ConfigDict
 from upsilon_jax.errors import UserError, WorkdirInUse
+from upsilon_jax.runtime import interrupts
 
 LOG = "log.txt"  # in the folder of a run: what it would have shown
 
@@ -135,6 +136,7 @@ def _serve(connection: Connection, cores: Sequence[int]) -> None:
     from upsilon_jax.commandline import set_up_process
 
     set_up_process()
+    interrupts.expect_both()  # a scheduler signals this process, and our parent too
     with contextlib.suppress(EOFError):  # nobody is there any more
         while True:
             task = connection.recv()

@@ -1,0 +1,117 @@
+"""A sweep as a job array of SLURM, through submitit: one run a job."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import pathlib
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+
+from upsilon_jax.config import ConfigDict
+from upsilon_jax.config.from_data import left_open
+from upsilon_jax.errors import ConfigError, UserError
+from upsilon_jax.report.repeat import arguments_of
+from upsilon_jax.sweep import job
+from upsilon_jax.sweep.workers import LOG
+from upsilon_jax.workdir.files import find_result
+
+FOLDER = ".slurm"  # below the sweep's: submitit's files, and what a job itself says
+
+_SECONDS_TO_SAVE = 120  # before the time limit
+
+
+def submit(
+    configs: Mapping[str, ConfigDict],
+    config_file: pathlib.Path,
+    root: pathlib.Path,
+    options: Mapping[str, str],
+    parallel: str | None = None,
+) -> str | None:
+    """Submits the runs that are not complete, and does not wait for them.
+
+    Args:
+      configs: the folder of every run, and its config.
+      config_file: that they were made from.
+      root: where the folders are; every machine must see it.
+      options: of sbatch, by its own names.
+      parallel: how many jobs may run at a time, as the user wrote it; None for all.
+
+    Returns:
+      The number of the job; None if there is nothing to do.
+    """
+    _check_installed()
+    if parallel is not None and not (parallel.isdecimal() and int(parallel)):
+        raise ConfigError(f"--jobs={parallel}: must be a number, at least 1")
+    waiting = [name for name in configs if not _is_complete(root / name, configs[name])]
+    if not waiting:
+        return None
+    commands = [
+        _command(configs[name], config_file, root.absolute() / name) for name in waiting
+    ]
+    logs = [root.absolute() / name / LOG for name in waiting]
+    import submitit
+
+    executor = submitit.SlurmExecutor(folder=root.absolute() / FOLDER)
+    executor.update_parameters(
+        job_name=root.name,
+        time=None,  # as the partition has it, unless the options say more
+        array_parallelism=int(parallel) if parallel else len(waiting),
+        stderr_to_stdout=True,
+        additional_parameters={
+            "requeue": True,
+            "signal": f"{job.MAKE_ROOM.name.removeprefix('SIG')}@{_SECONDS_TO_SAVE}",
+            **options,
+        },
+        # srun does not take this from sbatch any more.
+        setup=["export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}"],
+    )
+    try:
+        jobs = executor.map_array(job.run, commands, logs)
+    except RuntimeError as error:  # of submitit: what sbatch said
+        raise UserError(f"SLURM takes no such jobs: {error}") from error
+    return jobs[0].job_id.partition("_")[0]
+
+
+def parse_options(
+    partition: str | None, time_limit: str | None, others: Sequence[str]
+) -> dict[str, str]:
+    """Options of sbatch that the flags of a sweep stand for."""
+    options = dict(zip(("partition", "time"), (partition, time_limit), strict=True))
+    for other in others:
+        name, equals, value = other.partition("=")
+        if not name or not equals:
+            raise ConfigError(f"--slurm={other}: must be NAME=VALUE, as in mem=8G")
+        options[name.lstrip("-").replace("_", "-")] = value
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("submitit") is None:
+        raise UserError(
+            "--launcher=slurm needs submitit: pip install 'upsilon_jax[slurm]'"
+        )
+    if not all(map(shutil.which, ("sbatch", "srun"))):
+        raise UserError(
+            "--launcher=slurm: there is no sbatch here; is SLURM installed?"
+        )
+
+
+def _is_complete(workdir: pathlib.Path, config: ConfigDict) -> bool:
+    """Whether the run has a result; what is wrong with a folder its job will say."""
+    with contextlib.suppress(UserError):
+        told = {"override": False, "left_open": left_open(config)}
+        return find_result(workdir, config.to_dict(), **told) is not None
+    return False
+
+
+def _command(
+    config: ConfigDict, config_file: pathlib.Path, workdir: pathlib.Path
+) -> list[str]:
+    file = config_file.absolute()
+    return [
+        *(sys.executable, "-m", "upsilon_jax", f"--workdir={workdir}"),
+        f"--config={file}:{config.method.name}",
+        *arguments_of(config.to_dict(), str(file)),
+    ]
