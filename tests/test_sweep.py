@@ -96,7 +96,7 @@ def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
     worker = Worker([])
     worker.begin(Task("a run", config, tmp_path / "run", tmp_path / "shared"))
     os.kill(worker._process.pid, signal.SIGKILL)
-    outcome = worker.outcome()
+    _, outcome = worker.ended()
     assert (outcome.name, outcome.status) == ("a run", CRASHED)
     assert "-9" in outcome.message
     other = worker.renewed()

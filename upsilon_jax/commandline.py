@@ -56,6 +56,7 @@ class Options(NamedTuple):
     @property
     def config_name(self) -> str:
         """The name of the config file, without its folder and ending."""
+        assert self.config_file  # only commands that take a config ask
         return self.config_file.stem
 
     def config_for(self, method: str) -> ConfigDict:
@@ -122,7 +123,7 @@ def _is_not_of_orbax(record: LogRecord) -> bool:
     return "/orbax/" not in record.pathname and "/orbax/" not in record.getMessage()
 
 
-def _say(command: Command, error: Exception) -> None:
+def _say(command: Command, error: BaseException) -> None:
     sys.stderr.write(f"{command.name}: {' '.join(str(error).split())}\n")
 
 
@@ -198,7 +199,7 @@ def _parse_flags(
     values.set_gnu_getopt()  # flags may come after other arguments
     if command.takes_config:
         flags.DEFINE_string("config", None, "", flag_values=values)
-    define = {
+    define: dict[type, Callable[..., Any]] = {
         bool: flags.DEFINE_bool,
         list: flags.DEFINE_list,  # a,b,c
         tuple: flags.DEFINE_multi_string,  # may be repeated
@@ -246,8 +247,7 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
     ml_collections knows their types; it defines a flag for each field that is named.
     """
     known, method = flatten(config), config.method.name
-    for argument in arguments:
-        field = _FIELD.match(argument)[1]
+    for field in (found[1] for found in map(_FIELD.match, arguments) if found):
         if field not in known:
             raise ConfigError(
                 f"--config.{field}: no such field; {nearest(field, known)}"
@@ -265,7 +265,7 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
             f"--config.method.name={config.method.name}: a method brings its fields "
             f"along; take --config={file}:{config.method.name}"
         )
-    return dict(values["config"].override_values)
+    return dict(config_flags.get_override_values(values["config"]))
 
 
 def help_text(command: Command) -> str:

@@ -38,6 +38,7 @@ COMMAND = commandline.Command(
 def main(options: commandline.Options) -> None:
     """Prepares, checks and reports."""
     config = options.config
+    assert config  # the argument
     jobs = prepare.plan(config.data.name, config.data.data_dir)
     print("\n".join(map(str, jobs)) or f"{config.data.name}: nothing to prepare")
     if options.flags.dry_run:

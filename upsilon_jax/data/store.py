@@ -31,7 +31,7 @@ _INDEX = np.dtype([("key", "<i8"), ("check", "<u4")])
 class _Segment(NamedTuple):
     """Some rows: in a file, or in memory where no file can be written."""
 
-    index: np.ndarray  # [n] _INDEX
+    index: np.ndarray  # type: ignore[assignment]  # [n] _INDEX; hides tuple.index
     rows: np.ndarray | None  # uint8 [n, ...]
     path: pathlib.Path | None = None
     offset: int = 0  # of the rows in the file
@@ -40,6 +40,7 @@ class _Segment(NamedTuple):
         """Rows [k, *shape]; an error if the file is gone or another one."""
         if self.rows is not None:
             return self.rows[positions]
+        assert self.path  # one of both is there
         whole = (len(self.index), *shape)
         # Mapped only now: every map holds an open file, and there may be many.
         return np.memmap(self.path, np.uint8, "r", self.offset, whole)[positions]

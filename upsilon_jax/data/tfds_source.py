@@ -156,7 +156,9 @@ def _builder(path: pathlib.Path) -> Any:
 
 def read_classes(name: str) -> tuple[str, ...]:
     """The classes in the `classes_file` of a data set, sorted."""
-    lines = FACTS[name].classes_file.read_text().splitlines()
+    file = FACTS[name].classes_file
+    assert file  # as only some have
+    lines = file.read_text().splitlines()
     return tuple(sorted(line for line in lines if line and not line.startswith("#")))
 
 

@@ -32,7 +32,7 @@ def grid(options: commandline.Options) -> dict[str, ConfigDict]:
 
 def _without_ranges(words: list[str]) -> list[str]:
     """0-2 as 0, 1, 2."""
-    found = []
+    found: list[str] = []
     for word in words:
         if ends := re.fullmatch(r"(\d+)-(\d+)", word):
             found += map(str, range(int(ends[1]), int(ends[2]) + 1))

@@ -75,7 +75,7 @@ def _work(tasks: Sequence[Task], jobs: int) -> bool:
                 _hand_out(waiting, workers)
                 shown.running([worker.task.name for worker in workers if worker.task])
                 for worker in processes.ready(workers, _SECONDS_BETWEEN_LOOKS):
-                    task, outcome = worker.task, worker.outcome()
+                    task, outcome = worker.ended()
                     if outcome.status == BUSY:
                         again = time.monotonic() + _SECONDS_UNTIL_ASKED_AGAIN
                         waiting.append((again, task))
@@ -107,7 +107,7 @@ def _stop(workers: Sequence[Worker], signum: int) -> None:
         worker.stop(signum)
     for worker in workers:
         if worker.task:
-            worker.outcome()
+            worker.ended()
 
 
 class _Shown:

@@ -69,8 +69,8 @@ def _section(record: type) -> str:
     return "\n".join([*lines, ""])
 
 
-def _paragraphs(doc: str) -> list[str]:
-    return [line.strip() for line in doc.strip().splitlines()]
+def _paragraphs(doc: str | None) -> list[str]:
+    return [line.strip() for line in (doc or "").strip().splitlines()]
 
 
 def _spelled(kind) -> str:
