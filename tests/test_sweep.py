@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -71,6 +72,27 @@ def test_seeds_are_numbers_and_ranges():
     assert [c.seed for c in runs("--methods=pl", "--seeds=0-2,7")] == [0, 1, 2, 7]
     with pytest.raises(ConfigError, match="--seeds=0-x"):
         runs("--methods=pl", "--seeds=0-x")
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (["--methods=pl,upsilonn"], "method.name='upsilonn': did you mean upsilon"),
+        (["--methods="], "--methods=: names none"),
+        (["--seeds=0,-1"], "seed=-1: must be in"),
+        (["--seeds=5-3"], "--seeds=5-3: names none"),
+        (["--mismatch=0.5,2"], "data.mismatch=2.0: must be in"),
+        (["--mismatch=half"], "--mismatch=half: must be numbers"),
+        (["--config.train.epoch=3"], "--config.train.epoch: no such field"),
+        (
+            ["--methods=baseline", "--config.method.threshold=0.4"],
+            "--config.method.threshold: baseline has no such field",
+        ),
+    ],
+)
+def test_whatever_a_sweep_is_told_is_checked_before_its_first_run(told, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        runs(*told)
 
 
 def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
