@@ -23,7 +23,13 @@ from ml_collections import ConfigDict, config_flags
 
 from upsilon_jax import runtime
 from upsilon_jax.config import find_config, flatten, load_config, validate
-from upsilon_jax.errors import ConfigError, ExitCode, UserError, nearest
+from upsilon_jax.errors import (
+    ConfigError,
+    DataNotPrepared,
+    ExitCode,
+    UserError,
+    nearest,
+)
 from upsilon_jax.methods import resolve
 from upsilon_jax.runtime import interrupts, messages
 
@@ -101,6 +107,8 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
         _say(command, interrupted)
         return interrupted.exit_code
     except UserError as error:
+        if isinstance(error, DataNotPrepared) and options.config_file:
+            error = error.of(str(options.config_file))
         _say(command, error)
         return ExitCode.REFUSED
 
@@ -227,11 +235,8 @@ def _tidied(argv: Sequence[str]) -> list[str]:
     """--dry-run as --dry_run, and `--config.x value` as --config.x=value."""
     tidy: list[str] = []
     for argument in argv:
-        if (
-            tidy
-            and re.fullmatch(r"--?config\.[\w.]+", tidy[-1])
-            and argument[:1] != "-"
-        ):
+        field = re.fullmatch(r"--?config\.[\w.]+", tidy[-1]) if tidy else None
+        if field and argument[:1] != "-":
             tidy[-1] += f"={argument}"
         elif argument.startswith("--"):
             name, equals, value = argument[2:].partition("=")
