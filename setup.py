@@ -34,6 +34,7 @@ BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
 # mkdocs 2 will drop the plugins that these need.
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1.0,<2"]
 CHECKS = ["hypothesis", "mypy>=1.18", "pytest>=8", "pytest-xdist", "ruff"]
+WANDB = ["wandb>=0.19.10"]
 RELEASE = ["build", "setuptools>=68", "twine"]
 TEST = [*CPU, *CHECKS, *RELEASE, "POT>=0.9.7", "scikit-learn>=1.6"]
 PACKAGE_DATA = [
@@ -61,5 +62,6 @@ setup(
         "tpu": [*CPU, "jax[tpu]>=0.10.2"],
         "docs": DOCS,
         "test": TEST,
+        "wandb": WANDB,
     },
 )

@@ -31,6 +31,7 @@ def test_without_flags_it_is_the_upsilon_model_on_the_digits():
         "override_config": False,
         "start_over": False,
         "distributed": False,
+        "quiet": False,
         "images": [],
         "output": None,
         "mode": "train",

@@ -12,6 +12,7 @@ instead of `python main.py`. Other modes use a run that was trained:
 
 from upsilon_jax import commandline
 from upsilon_jax.errors import ExitCode
+from upsilon_jax.runtime import messages
 
 COMMAND = commandline.Command(
     name="main.py",
@@ -21,13 +22,21 @@ COMMAND = commandline.Command(
         "override_config": (False, "go on with other values than those stored there"),
         "start_over": (False, "set aside what the workdir has, and begin at step 0"),
         "distributed": (False, "join the other processes of a cluster"),
+        "quiet": (False, "no progress, only the summary"),
         "images": ((), "a folder, an image or a .npz file; may be repeated"),
         "output": (None, "the file that predict, evaluate or export writes"),
     },
     modes={
-        "train": ("config", "workdir", "override_config", "start_over", "distributed"),
-        "evaluate": ("workdir", "images", "output"),
-        "predict": ("workdir", "images", "output"),
+        "train": (
+            "config",
+            "workdir",
+            "override_config",
+            "start_over",
+            "distributed",
+            "quiet",
+        ),
+        "evaluate": ("workdir", "images", "output", "quiet"),
+        "predict": ("workdir", "images", "output", "quiet"),
         "export": ("workdir", "output"),
         "report": ("workdir",),
     },
@@ -37,6 +46,8 @@ COMMAND = commandline.Command(
 def main(options: commandline.Options) -> int:
     """Does what the mode says, and says how it went."""
     told = options.flags
+    if told.quiet:
+        messages.hush()
     if told.mode == "train":
         return train(options)
     from upsilon_jax.inference.modes import run_mode

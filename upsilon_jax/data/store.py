@@ -20,7 +20,7 @@ import numpy as np
 import tqdm
 
 from upsilon_jax.data import cache
-from upsilon_jax.runtime import interrupts
+from upsilon_jax.runtime import interrupts, messages
 
 _ROWS_PER_FILE = 1024  # what is lost if the process is killed, at most
 _ROWS_PER_TASK = 256  # decoded by a thread at a time: records are read in bulk
@@ -200,7 +200,8 @@ def in_threads(
 
 def progress_bar(text: str, total: int, *, show: bool = True) -> tqdm.tqdm:
     """A bar that is seen on a terminal only, and gone when it is done."""
-    disable = None if show else True  # None: unless there is a terminal
+    # None: unless there is a terminal
+    disable = None if show and messages.are_shown() else True
     return tqdm.tqdm(desc=text, total=total, disable=disable, leave=False)
 
 

@@ -19,6 +19,7 @@ if __name__ == "__main__":
 
 from upsilon_jax import commandline
 from upsilon_jax.errors import ExitCode
+from upsilon_jax.runtime import messages
 from upsilon_jax.sweep.grid import grid
 from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.workdir.place import local_path
@@ -32,15 +33,19 @@ COMMAND = commandline.Command(
         "mismatch": ([], "shares of foreign images, 0 to 1 [the config's]"),
         "seeds": (["0-4"], "numbers and ranges [0-4]"),
         "jobs": (None, "runs at the same time [one a core; one on an accelerator]"),
+        "quiet": (False, "no progress, only what went wrong"),
     },
 )
 
 
 def main(options: commandline.Options) -> int:
     """Trains what is not trained yet."""
+    if options.flags.quiet:
+        messages.hush()
     root = local_path(options.flags.workdir or f"runs/sweep-{options.config_name}")
     complete = train_all(grid(options), root, options.flags.jobs)
-    sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
+    if messages.are_shown():
+        sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
     return ExitCode.DONE if complete else ExitCode.FAILED
 
 

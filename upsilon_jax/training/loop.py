@@ -244,7 +244,12 @@ def _opened(
         check_fits(progress, run.schedule, workdir)
         pace = Pace(run.schedule, uses_unlabeled=bool(run.method.views))
         with Observer(
-            workdir, pace, progress.step, active=chief, label=label
+            workdir,
+            pace,
+            progress.step,
+            config=run.config.to_dict(),
+            active=chief,
+            label=label,
         ) as observer:
             for line in (*lines, *complaints):
                 observer.say(line)

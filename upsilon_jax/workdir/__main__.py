@@ -26,8 +26,9 @@ is `null`. A file of another `format` is refused with one line.
 `manifest.json` is written when a run starts, `result.json` when it has ended. Times of
 the clock stand only under names that end in `_seconds`; all else is the same when a run
 is interrupted and goes on. Next to them lie `config.json`, `checkpoints/`,
-`tensorboard/` and, where images are files, `photos.json.gz` (a digest of each, to say
-which changed) and `skipped.txt` (those that had to be left out).
+`tensorboard/`, with `WANDB_PROJECT` set `wandb/`, and, where images are files,
+`photos.json.gz` (a digest of each, to say which changed) and `skipped.txt` (those that
+had to be left out).
 
 `result.json` is written last. Before it, a finished run writes:
 
