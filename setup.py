@@ -35,6 +35,7 @@ BENCH = ["POT>=0.9.7", "ott-jax>=0.6", "torch==2.13.0"]
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1.0,<2"]
 CHECKS = ["hypothesis", "mypy>=1.18", "pytest>=8", "pytest-xdist", "ruff"]
 SLURM = ["submitit>=1.5"]
+WANDB = ["wandb>=0.19.10"]
 RELEASE = ["build", "setuptools>=68", "twine"]
 TEST = [*CPU, *SLURM, *CHECKS, *RELEASE, "POT>=0.9.7", "scikit-learn>=1.6"]
 PACKAGE_DATA = [
@@ -63,5 +64,6 @@ setup(
         "slurm": SLURM,
         "docs": DOCS,
         "test": TEST,
+        "wandb": WANDB,
     },
 )

@@ -53,7 +53,7 @@ def no_tensorboard():
     """Importing TensorFlow takes longer than a short run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "upsilon_jax.workdir.observer.Observer._open_writer", lambda *_: None
+            "upsilon_jax.workdir.observer.Observer._open_writers", lambda *_: []
         )
         yield
 

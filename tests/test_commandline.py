@@ -34,6 +34,7 @@ def test_without_flags_it_is_the_upsilon_model_on_the_digits():
         "coordinator": None,
         "num_processes": None,
         "process_index": None,
+        "quiet": False,
         "images": [],
         "output": None,
         "mode": "train",
@@ -239,3 +240,11 @@ def test_only_what_a_user_can_mend_becomes_a_line(capsys):
     for bug in (ValueError("a bug"), TypeError("a bug"), KeyError("a bug")):
         with pytest.raises(type(bug)):
             ending(bug)
+
+
+def test_data_that_are_missing_name_the_config_that_was_asked_for(tmp_path, capsys):
+    place = f"--config.data.data_dir={tmp_path}"
+    argv = ["--config=configs/cifar10_svhn.py:pl", place, f"--workdir={tmp_path}/run"]
+    assert commandline.call(train_command.COMMAND, train_command.main, argv) == 2
+    told = f"run python -m upsilon_jax.data configs/cifar10_svhn.py {place}\n"
+    assert capsys.readouterr().err.endswith(told)

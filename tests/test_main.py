@@ -1,8 +1,10 @@
 """main.py as a user meets it: a process, its exit code, and what it prints."""
 
+import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -116,6 +118,29 @@ def test_a_run_prints_progress_and_a_summary_and_the_second_one_only_that(tmp_pa
     second = run(*SMALL, workdir)
     assert second.returncode == 0 and second.stdout == first.stdout
     assert not second.stderr
+
+
+@pytest.mark.slow
+def test_quiet_leaves_the_summary_and_nothing_is_coloured(tmp_path):
+    quiet = run(*SMALL, "--quiet", f"--workdir={tmp_path / 'quiet'}")
+    assert quiet.returncode == 0, quiet.stderr
+    assert "upsilon on digits: finished" in quiet.stdout and not quiet.stderr
+    ours, theirs = os.openpty()  # as in a terminal, where there is a bar
+    process = subprocess.Popen(
+        command(*SMALL, f"--workdir={tmp_path / 'loud'}"),
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1"},
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how the other end says that it is closed
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert process.wait(60) == 0 and b"12/12" in shown
+    assert not re.search(rb"\x1b\[[0-9;]*m", shown)
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def quiet():
     """No TensorBoard: importing TensorFlow takes longer than these runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "upsilon_jax.workdir.observer.Observer._open_writer", lambda *_: None
+            "upsilon_jax.workdir.observer.Observer._open_writers", lambda *_: []
         )
         yield
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,27 @@ def test_seeds_are_numbers_and_ranges():
         runs("--methods=pl", "--seeds=0-x")
 
 
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (["--methods=pl,upsilonn"], "method.name='upsilonn': did you mean upsilon"),
+        (["--methods="], "--methods=: names none"),
+        (["--seeds=0,-1"], "seed=-1: must be in"),
+        (["--seeds=5-3"], "--seeds=5-3: names none"),
+        (["--mismatch=0.5,2"], "data.mismatch=2.0: must be in"),
+        (["--mismatch=half"], "--mismatch=half: must be numbers"),
+        (["--config.train.epoch=3"], "--config.train.epoch: no such field"),
+        (
+            ["--methods=baseline", "--config.method.threshold=0.4"],
+            "--config.method.threshold: baseline has no such field",
+        ),
+    ],
+)
+def test_whatever_a_sweep_is_told_is_checked_before_its_first_run(told, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        runs(*told)
+
+
 def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
     (config,) = runs("--methods=pl", "--seeds=0", "--config.data.mismatch=0.25")
     assert config.data.mismatch == 0.25
@@ -96,7 +118,7 @@ def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
     worker = Worker([])
     worker.begin(Task("a run", config, tmp_path / "run", tmp_path / "shared"))
     os.kill(worker._process.pid, signal.SIGKILL)
-    outcome = worker.outcome()
+    _, outcome = worker.ended()
     assert (outcome.name, outcome.status) == ("a run", CRASHED)
     assert "-9" in outcome.message
     other = worker.renewed()

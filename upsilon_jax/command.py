@@ -11,7 +11,7 @@ instead of `python main.py`. Other modes use a run that was trained:
 
 from upsilon_jax import commandline
 from upsilon_jax.errors import ExitCode
-from upsilon_jax.runtime import cluster, parent
+from upsilon_jax.runtime import cluster, messages, parent
 
 COMMAND = commandline.Command(
     name="main.py",
@@ -24,6 +24,7 @@ COMMAND = commandline.Command(
         "coordinator": (None, "without a scheduler: HOST:PORT of the first process"),
         "num_processes": (None, "how many there are"),
         "process_index": (None, "which of them this is, from 0 on"),
+        "quiet": (False, "no progress, only the summary"),
         "images": ((), "a folder, an image or a .npz file; may be repeated"),
         "output": (None, "the file that predict, evaluate or export writes"),
     },
@@ -37,9 +38,10 @@ COMMAND = commandline.Command(
             "coordinator",
             "num_processes",
             "process_index",
+            "quiet",
         ),
-        "evaluate": ("workdir", "images", "output"),
-        "predict": ("workdir", "images", "output"),
+        "evaluate": ("workdir", "images", "output", "quiet"),
+        "predict": ("workdir", "images", "output", "quiet"),
         "export": ("workdir", "output"),
         "report": ("workdir",),
     },
@@ -49,6 +51,8 @@ COMMAND = commandline.Command(
 def main(options: commandline.Options) -> int:
     """Does what the mode says, and says how it went."""
     told = options.flags
+    if told.quiet:
+        messages.hush()
     if told.mode == "train":
         return train(options)
     from upsilon_jax.inference.modes import run_mode

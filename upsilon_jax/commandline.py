@@ -23,7 +23,13 @@ from ml_collections import ConfigDict, config_flags
 
 from upsilon_jax import runtime
 from upsilon_jax.config import find_config, flatten, load_config, validate
-from upsilon_jax.errors import ConfigError, ExitCode, UserError, nearest
+from upsilon_jax.errors import (
+    ConfigError,
+    DataNotPrepared,
+    ExitCode,
+    UserError,
+    nearest,
+)
 from upsilon_jax.methods import resolve
 from upsilon_jax.runtime import interrupts, messages
 
@@ -56,6 +62,7 @@ class Options(NamedTuple):
     @property
     def config_name(self) -> str:
         """The name of the config file, without its folder and ending."""
+        assert self.config_file  # only commands that take a config ask
         return self.config_file.stem
 
     def config_for(self, method: str) -> ConfigDict:
@@ -100,6 +107,8 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
         _say(command, interrupted)
         return interrupted.exit_code
     except UserError as error:
+        if isinstance(error, DataNotPrepared) and options.config_file:
+            error = error.of(str(options.config_file))
         _say(command, error)
         return error.exit_code
 
@@ -122,7 +131,7 @@ def _is_not_of_orbax(record: LogRecord) -> bool:
     return "/orbax/" not in record.pathname and "/orbax/" not in record.getMessage()
 
 
-def _say(command: Command, error: Exception) -> None:
+def _say(command: Command, error: BaseException) -> None:
     sys.stderr.write(f"{command.name}: {' '.join(str(error).split())}\n")
 
 
@@ -198,7 +207,7 @@ def _parse_flags(
     values.set_gnu_getopt()  # flags may come after other arguments
     if command.takes_config:
         flags.DEFINE_string("config", None, "", flag_values=values)
-    define = {
+    define: dict[type, Callable[..., Any]] = {
         bool: flags.DEFINE_bool,
         list: flags.DEFINE_list,  # a,b,c
         tuple: flags.DEFINE_multi_string,  # may be repeated
@@ -226,11 +235,8 @@ def _tidied(argv: Sequence[str]) -> list[str]:
     """--dry-run as --dry_run, and `--config.x value` as --config.x=value."""
     tidy: list[str] = []
     for argument in argv:
-        if (
-            tidy
-            and re.fullmatch(r"--?config\.[\w.]+", tidy[-1])
-            and argument[:1] != "-"
-        ):
+        field = re.fullmatch(r"--?config\.[\w.]+", tidy[-1]) if tidy else None
+        if field and argument[:1] != "-":
             tidy[-1] += f"={argument}"
         elif argument.startswith("--"):
             name, equals, value = argument[2:].partition("=")
@@ -246,8 +252,7 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
     ml_collections knows their types; it defines a flag for each field that is named.
     """
     known, method = flatten(config), config.method.name
-    for argument in arguments:
-        field = _FIELD.match(argument)[1]
+    for field in (found[1] for found in map(_FIELD.match, arguments) if found):
         if field not in known:
             raise ConfigError(
                 f"--config.{field}: no such field; {nearest(field, known)}"
@@ -265,7 +270,7 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
             f"--config.method.name={config.method.name}: a method brings its fields "
             f"along; take --config={file}:{config.method.name}"
         )
-    return dict(values["config"].override_values)
+    return dict(config_flags.get_override_values(values["config"]))
 
 
 def help_text(command: Command) -> str:

@@ -3,6 +3,8 @@
 Anything else that is raised is a fault of the program, and keeps its traceback.
 """
 
+from __future__ import annotations
+
 import difflib
 import enum
 from collections.abc import Iterable
@@ -38,6 +40,22 @@ class DataError(UserError):
 
 class DataNotPrepared(DataError):
     """The data set is not on this disk, or not in a form that can be used."""
+
+    def __init__(self, problem: str, config: str, data_dir: str | None = None):
+        """Names the command that mends it.
+
+        Args:
+          problem: what is wrong.
+          config: a file or name whose data are to be prepared.
+          data_dir: where, if the config does not say so.
+        """
+        where = f" --config.data.data_dir={data_dir}" if data_dir else ""
+        super().__init__(f"{problem}: run python -m upsilon_jax.data {config}{where}")
+        self._problem, self._data_dir = problem, data_dir
+
+    def of(self, config: str) -> DataNotPrepared:
+        """The same for the config that was asked for."""
+        return DataNotPrepared(self._problem, config, self._data_dir)
 
 
 class WorkdirError(UserError):

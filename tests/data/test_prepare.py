@@ -3,19 +3,22 @@
 import hashlib
 import pathlib
 import socket
+import sys
 import types
 
 import numpy as np
 import pytest
+import scipy.io
+from tensorflow_datasets.core.download import checksums
 
 from configs import digits
 from tests.data.conftest import make_archive
 from upsilon_jax import commandline
 from upsilon_jax.data import __main__ as data_command
-from upsilon_jax.data import load_source, prepare
-from upsilon_jax.data.builders import tiny_imagenet
+from upsilon_jax.data import load_source, prepare, tfds_source
+from upsilon_jax.data.builders import svhn, tiny_imagenet
 from upsilon_jax.data.digest import data_digest
-from upsilon_jax.errors import DataNotPrepared, UserError
+from upsilon_jax.errors import DataError, UserError
 
 CONFIGS = sorted(
     path.stem
@@ -64,6 +67,29 @@ def test_an_archive_in_the_manual_directory_needs_no_network(tmp_path, monkeypat
     assert np.bincount(source.train_labels).tolist() == [6, 6, 6]
 
 
+def test_svhn_is_made_from_files_put_there_without_its_extra_images(
+    tmp_path, monkeypatch
+):
+    manual = tmp_path / "downloads" / "manual"
+    manual.mkdir(parents=True)
+    infos, rng = {}, np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (32, 32, 3, 12), np.uint8)
+    for url in svhn.URLS.values():
+        path = manual / url.rpartition("/")[2]
+        labels = np.arange(12)[:, None] % 10 + 1  # SVHN calls the digit 0 ten
+        scipy.io.savemat(path, {"X": pixels, "y": labels.astype(np.uint8)})
+        infos[url] = checksums.compute_url_info(path)
+    monkeypatch.setattr(svhn.SvhnCropped, "url_infos", infos)
+    monkeypatch.setattr(socket, "create_connection", no_network)
+    [job] = prepare.plan("svhn", str(tmp_path))
+    prepare.prepare(job)
+    assert set(job.builder.info.splits) == {"train", "test"}
+    source = load_source("svhn", data_dir=str(tmp_path))
+    assert np.bincount(source.train_labels).tolist() == [1, 2, 2, *[1] * 7]
+    found = {image.tobytes() for image in source.read("test", np.arange(12))}
+    assert found == {pixels[..., i].tobytes() for i in range(12)}
+
+
 def no_network(address, **_):
     raise OSError(f"no route to {address[0]}")
 
@@ -72,8 +98,9 @@ def test_without_a_network_it_is_one_line_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(socket, "create_connection", no_network)
     monkeypatch.setattr(prepare.urllib.request, "getproxies", dict)
     [job] = prepare.plan("tiny_imagenet", str(tmp_path))
-    with pytest.raises(DataNotPrepared, match="cannot reach cs231n.stanford.edu"):
+    with pytest.raises(DataError, match="cannot reach cs231n.stanford.edu") as error:
         prepare.prepare(job)
+    assert f"put it into {tmp_path / 'downloads' / 'manual'}" in str(error.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -82,7 +109,7 @@ def test_without_a_network_it_is_one_line_at_once(tmp_path, monkeypatch):
     [
         ("tiny_imagenet", ["248"], "http://cs231n.stanford.edu/tiny-imagenet-200.zip"),
         ("cifar10", ["170"], "cifar-10-binary.tar.gz"),
-        ("cifar10_svhn", ["170", "1,576"], "train_32x32.mat"),
+        ("cifar10_svhn", ["170", "246"], "train_32x32.mat"),
         ("imagenet100", ["14,093"], "Imagenet64_val_npz.zip"),
     ],
 )
@@ -91,6 +118,7 @@ def test_a_plan_says_how_large_and_from_where(tmp_path, name, megabytes, url):
     assert url in text and str(tmp_path / "array_record") in text
     for size in megabytes:
         assert f"download {size} MB" in text
+    assert f"or taken from {tmp_path / 'downloads' / 'manual'}" in text
     assert not list(tmp_path.iterdir())  # looking leaves nothing behind
 
 
@@ -144,9 +172,23 @@ def test_data_that_are_not_there_are_one_line(capsys, argv, told):
     assert told in err and err.count("\n") == 1
 
 
+def test_without_tfds_a_line_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(DataError, match=r"pip install 'upsilon_jax\[cpu\]'"):
+        prepare.plan("cifar10", str(tmp_path))
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_dry_run_of_every_config_says_something(capsys, tmp_path, name):
     argv = [f"configs/{name}.py", "--dry-run", f"--config.data.data_dir={tmp_path}"]
     assert commandline.call(data_command.COMMAND, data_command.main, argv) == 0
     out = capsys.readouterr().out
     assert "nothing to prepare" in out or "MB into" in out
+
+
+def test_the_page_has_the_files_of_every_benchmark(tmp_path):
+    page = pathlib.Path("docs/benchmarks.md").read_text("utf-8")
+    for name in tfds_source.FACTS:
+        [job] = prepare.plan(name, str(tmp_path))
+        assert job.urls and all(url.rpartition("/")[2] in page for url in job.urls)
+        assert f"| {sum(job.urls.values()) / 1e6:,.0f} |" in page

@@ -24,7 +24,7 @@ class Trained(NamedTuple):
 def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "upsilon_jax.workdir.observer.Observer._open_writer", lambda *_: None
+            "upsilon_jax.workdir.observer.Observer._open_writers", lambda *_: []
         )
         workdir = tmp_path_factory.mktemp("trained") / "run"
         config = tiny(**{"train.epochs": 3, "train.pretrain_epochs": 1})

@@ -26,7 +26,7 @@ from tests.training.tiny_run import tiny
 from upsilon_jax.workdir import observer
 from upsilon_jax.training import estimate, setup as run
 estimate._FEWEST_CALLS = 1  # they also time their steps together
-observer.Observer._open_writer = lambda *_: None
+observer.Observer._open_writers = lambda *_: []
 if streamed == "streamed":
     original, seen = run.open_source, []
     def open_source(config):

@@ -64,7 +64,7 @@ def reference() -> str:
 def _benchmarks() -> str:
     lines = ["## Benchmarks", "", "| name | what it is |", "|---|---|"]
     for name in config_names():
-        doc = ast.get_docstring(ast.parse(find_config(name).read_text("utf-8")))
+        doc = ast.get_docstring(ast.parse(find_config(name).read_text("utf-8"))) or name
         lines.append(f"| `{name}` | {_cell(doc.splitlines()[0])} |")
     return "\n".join([*lines, ""])
 
@@ -134,7 +134,7 @@ def _method_table(
 
 def _arguments(factory: Callable[..., Method]) -> dict[str, str]:
     """What the docstring of a factory says of its arguments."""
-    _, _, arguments = inspect.getdoc(factory).partition("\nArgs:\n")
+    _, _, arguments = (inspect.getdoc(factory) or "").partition("\nArgs:\n")
     found = _ARGUMENT.findall(arguments)
     return {name: " ".join(text.split()) for name, text in found}
 

@@ -277,7 +277,7 @@ def default_config(*, own_data: str | None = None) -> ml_collections.ConfigDict:
       own_data: "folder" or "npz" adds the fields that only these have.
     """
     special = {f"data.{field}" for fields in OWN_FIELDS.values() for field in fields}
-    wanted = {f"data.{field}" for field in OWN_FIELDS.get(own_data, ())}
+    wanted = {f"data.{field}" for field in OWN_FIELDS.get(own_data or "", ())}
     config = ml_collections.ConfigDict({"data": {}, "model": {}, "train": {}})
     for name, field in FIELDS.items():
         section, _, last = name.rpartition(".")

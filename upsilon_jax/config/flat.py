@@ -12,7 +12,7 @@ from upsilon_jax.methods.selection import AUTO
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"train.epochs": 400, ...}; a section without a field stays as it is."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping | ConfigDict) and len(value):
             flat |= flatten(value, f"{prefix}{key}.")

@@ -95,7 +95,8 @@ def left_open(config: ConfigDict) -> set[str]:
     fields |= {f"{s}.{name}" for name, sections in _SECTIONS.items() for s in sections}
     flat = flatten(config)
     unset = {k for k, value in flat.items() if value is None and k in fields}
-    return unset | ({auto_clusters(flat)} - {None})
+    chosen = auto_clusters(flat)
+    return unset | ({chosen} if chosen else set())
 
 
 def complete(config: ConfigDict, source: Source, splits: Splits) -> ConfigDict:

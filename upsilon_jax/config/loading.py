@@ -65,6 +65,7 @@ def config_names() -> list[str]:
 
 def _get_config_of(path: pathlib.Path) -> Callable[..., ConfigDict]:
     spec = importlib.util.spec_from_file_location(f"config_{path.stem}", path)
+    assert spec and spec.loader  # as of every name that ends in .py
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

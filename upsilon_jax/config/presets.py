@@ -156,9 +156,9 @@ def factory_fields(
         if parameter.default is None:
             kind = int if "int" in str(parameter.annotation) else float
             fields[name] = placeholder(kind)
-    pinned = getattr(factory, "keywords", {})
-    replaced = fields.keys() & (values or {}).keys() - pinned.keys()
-    fields |= {name: values[name] for name in replaced}
+    pinned, given = getattr(factory, "keywords", {}), values or {}
+    replaced = fields.keys() & given.keys() - pinned.keys()
+    fields |= {name: given[name] for name in replaced}
     parameters = inspect.signature(factory).parameters
     for name in fields:
         # A number, or "auto"; K is a number again before the factory sees it.

@@ -18,7 +18,7 @@ class Rule(NamedTuple):
     allowed: Callable[[], str]  # a function: some names are costly to import
 
 
-def one_of(names: Collection[str] | Callable[[], Collection[str]]) -> Rule:
+def one_of(names: Collection[Any] | Callable[[], Collection[Any]]) -> Rule:
     """One of the names, or of the keys of a table; a function is asked when needed."""
     known = names if callable(names) else lambda: names
     return Rule(

@@ -139,7 +139,7 @@ def _check_clusters(flat: Mapping[str, Any]) -> None:
 
 def _check_at_most(flat: Mapping[str, Any], small: str, large: str) -> None:
     low, high = flat.get(small), flat.get(large)
-    if {None, AUTO} & {low, high}:
+    if low is None or high is None or AUTO in (low, high):
         return
     if low > high:
         raise ConfigError(f"{small}={low!r}: must be at most {large}={high!r}")

@@ -39,6 +39,7 @@ COMMAND = commandline.Command(
 def main(options: commandline.Options) -> None:
     """Prepares, checks and reports."""
     config = options.config
+    assert config  # the argument
     names = [config.data.name, config.data.unseen]
     names = [name for name in names if name not in (None, NOISE)]
     jobs = [job for name in names for job in prepare.plan(name, config.data.data_dir)]

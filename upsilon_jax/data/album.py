@@ -67,10 +67,11 @@ class Album:
             for start in range(0, len(missing), _BLOCK):
                 interrupts.check()
                 block = missing[start : start + _BLOCK]
-                seen = pool.map(self._decode, [files[row][0] for row in block])
-                seen = dict(zip(block, seen, strict=True))
+                looked = pool.map(self._decode, [files[row][0] for row in block])
+                seen = dict(zip(block, looked, strict=True))
                 bad = {r: s for r, s in seen.items() if isinstance(s, BadImage)}
-                self._keep(keys, facts, {r: s for r, s in seen.items() if r not in bad})
+                good = {r: s for r, s in seen.items() if not isinstance(s, BadImage)}
+                self._keep(keys, facts, good)
                 reasons |= bad
                 bar.update(len(block))
         skipped += [(printable(files[r][0]), str(why)) for r, why in reasons.items()]
@@ -87,10 +88,11 @@ class Album:
             rows = [self._fitted(shown[i]) for i in indices]
             return np.array(rows, np.uint8).reshape(-1, *self.shape)
 
-        if self._pixels is None:
+        pixels = self._pixels
+        if pixels is None:
             return decode
         digests = digest_rows(photo.digest for photo in shown)
-        return lambda indices: self._pixels.read(
+        return lambda indices: pixels.read(
             digests[indices], lambda some: decode(indices[some])
         )
 

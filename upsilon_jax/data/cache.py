@@ -18,7 +18,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def folder() -> pathlib.Path | None:
     return None
 
 
-def write(path: pathlib.Path, fill: Callable[[BinaryIO], None], num_bytes: int) -> bool:
+def write(path: pathlib.Path, fill: Callable[[IO[bytes]], Any], num_bytes: int) -> bool:
     """Makes a file of about `num_bytes`; False, and one note, if that cannot be."""
     unfinished = None
     try:
@@ -111,9 +111,11 @@ def file_key(path: os.PathLike | str) -> str:
 
 
 def _make_room(num_bytes: int) -> None:
-    if shutil.disk_usage(folder()).free < num_bytes + MIN_FREE_BYTES:
+    root = folder()
+    assert root  # else nothing would be written
+    if shutil.disk_usage(root).free < num_bytes + MIN_FREE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    files = sorted(_files())
+    files = sorted(_files(root))
     excess = sum(size for _, size, _ in files) + num_bytes - MAX_BYTES
     for _, size, path in files:
         if excess <= 0:
@@ -122,9 +124,9 @@ def _make_room(num_bytes: int) -> None:
         excess -= size
 
 
-def _files() -> Iterator[tuple[int, int, str]]:
+def _files(root: pathlib.Path) -> Iterator[tuple[int, int, str]]:
     """(time of last use, size, path) of all files that are kept."""
-    for here, _, names in os.walk(folder()):
+    for here, _, names in os.walk(root):
         for name in names:
             path = os.path.join(here, name)
             with contextlib.suppress(OSError):  # another process has removed it

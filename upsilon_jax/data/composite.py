@@ -13,6 +13,7 @@ def load(names: tuple[str, str], **options) -> Source:
     Images are normalised with the statistics of the first, where the ID classes are.
     """
     first, second = (load_source(name, **options) for name in names)
+    assert first.contents and second.contents  # as tfds sources have
     if first.image_shape != second.image_shape:
         raise ValueError(
             f"images of {first.name} are {first.image_shape}, those of {second.name} "

@@ -91,7 +91,7 @@ def _pixel_digests(source: Source, split: str, count: int) -> np.ndarray:
     for start in range(0, count, _CHUNK):
         pixels = source.read(split, np.arange(start, min(start + _CHUNK, count)))
         digests += [
-            hashlib.sha256(np.ascontiguousarray(row)).digest() for row in pixels
+            hashlib.sha256(np.ascontiguousarray(row).data).digest() for row in pixels
         ]
     return digest_rows(digests)
 

@@ -20,7 +20,8 @@ def directory(field: str, path: str | None) -> str:
 
 def list_files(folder: str, skipped: list[tuple[str, str]]) -> list[str]:
     """All files below, sorted; links are followed, each folder is entered once."""
-    entered, found = set(), []
+    entered: set[str] = set()
+    found: list[str] = []
     failed = lambda error: skipped.append(
         (printable(error.filename), f"cannot be read ({error.strerror})")
     )

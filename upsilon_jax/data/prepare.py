@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from upsilon_jax.data import records, tfds_source
 from upsilon_jax.data.source import check_name
-from upsilon_jax.errors import DataNotPrepared
+from upsilon_jax.errors import DataError
 
 # A data set made of others is prepared when they are.
 PARTS = {"cifar10_svhn": ("cifar10", "svhn")}
@@ -38,10 +38,8 @@ class Job(NamedTuple):
             f"{self.name}: download {_mb(sum(self.urls.values()))} into {self.folder}",
             *(f"    {_mb(size):>10}  {url}" for url, size in self.urls.items()),
         ]
-        if self.builder.MANUAL_DOWNLOAD_INSTRUCTIONS:
-            manual = _manual_dir(self.folder)
-            lines.append(f"    or taken from {manual}, if you put it there")
-        return "\n".join(lines)
+        manual = _manual_dir(self.folder)
+        return "\n".join([*lines, f"    or taken from {manual}, if you put it there"])
 
 
 def plan(name: str, data_dir: str | None = None) -> list[Job]:
@@ -66,7 +64,7 @@ def prepare(job: Job, *, progress: Callable[[Any], Any] = lambda items: items) -
       progress: wraps an iterable, for a progress bar; tfds has its own for downloads.
 
     Raises:
-      DataNotPrepared: the network cannot be reached.
+      DataError: the network cannot be reached, or tfds is not installed.
     """
     if job.action == "nothing":
         return
@@ -74,9 +72,7 @@ def prepare(job: Job, *, progress: Callable[[Any], Any] = lambda items: items) -
         records.to_array_record(job.builder, job.folder, progress=progress)
     else:
         _download(job)
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder_from_directory(job.folder)
+    builder = tfds_source.tensorflow_datasets().builder_from_directory(job.folder)
     for split in builder.info.splits:
         records.table(builder, split)
 
@@ -98,14 +94,19 @@ def _job(names: tuple[str, ...], data_dir: str | None) -> Job:
 
 def _new_builder(name: str, target: pathlib.Path) -> tuple[Any, dict[str, int]]:
     """A builder that would write array_record files, and what it would download."""
-    import tensorflow_datasets as tfds
-
+    tfds = tfds_source.tensorflow_datasets()
     options = {"data_dir": target, "file_format": "array_record"}
     if name == "tiny_imagenet":
         from upsilon_jax.data.builders import tiny_imagenet
 
         urls = {tiny_imagenet.URL: tiny_imagenet.DOWNLOAD_BYTES}
         return tiny_imagenet.TinyImagenet(**options), urls
+    if name == "svhn_cropped":
+        from upsilon_jax.data.builders import svhn
+
+        builder = svhn.SvhnCropped(**options)
+        sizes = {url: int(builder.url_infos[url].size) for url in svhn.URLS.values()}
+        return builder, sizes
     builder = tfds.builder(name, **options)
     urls = {url: int(info.size) for url, info in builder.url_infos.items()}
     if name.startswith("imagenet_resized/"):  # the list has all sizes
@@ -115,8 +116,7 @@ def _new_builder(name: str, target: pathlib.Path) -> tuple[Any, dict[str, int]]:
 
 
 def _download(job: Job) -> None:
-    import tensorflow_datasets as tfds
-
+    tfds = tfds_source.tensorflow_datasets()
     _check_network(job)
     manual = _manual_dir(job.folder)
     config = tfds.download.DownloadConfig(manual_dir=manual, try_download_gcs=False)
@@ -139,8 +139,9 @@ def _check_network(job: Job) -> None:
         try:
             socket.create_connection((host, 80), timeout=_CONNECT_SECONDS).close()
         except OSError as error:
-            raise DataNotPrepared(
-                f"{job.name}: cannot reach {host} to download it ({error})"
+            raise DataError(
+                f"{job.name}: cannot reach {host} ({error}); get {', '.join(missing)} "
+                f"in another way and put it into {manual}"
             ) from error
 
 

@@ -23,7 +23,8 @@ class Draws(NamedTuple):
     labeled: np.ndarray  # [S, B] int64, into the train images
     label: np.ndarray  # [S, B] int32 in [0, C)
     unlabeled: np.ndarray  # [S, M] int64, into the train images
-    index: np.ndarray  # [S, M] int32, positions in D_u; M = 0 if supervised
+    # [S, M] int32, positions in D_u; M = 0 if supervised; hides tuple.index
+    index: np.ndarray  # type: ignore[assignment]
 
 
 def permutation(n: int, *, seed: int, stream: str, counter: int = 0) -> np.ndarray:

@@ -81,7 +81,8 @@ def channel_statistics(
     indices = np.sort(np.asarray(indices))
     if not len(indices):
         raise ValueError("mean and std need at least one image, got none")
-    total = squares = count = 0
+    total = squares = np.zeros((), np.int64)
+    count = 0
     for start in range(0, len(indices), _STATISTICS_CHUNK):
         images = read("train", indices[start : start + _STATISTICS_CHUNK])
         pixels = images.reshape(-1, images.shape[-1]).astype(np.int64)

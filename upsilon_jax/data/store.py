@@ -20,7 +20,7 @@ import numpy as np
 import tqdm
 
 from upsilon_jax.data import cache
-from upsilon_jax.runtime import interrupts
+from upsilon_jax.runtime import interrupts, messages
 
 _ROWS_PER_FILE = 1024  # what is lost if the process is killed, at most
 _ROWS_PER_TASK = 256  # decoded by a thread at a time: records are read in bulk
@@ -31,7 +31,7 @@ _INDEX = np.dtype([("key", "<i8"), ("check", "<u4")])
 class _Segment(NamedTuple):
     """Some rows: in a file, or in memory where no file can be written."""
 
-    index: np.ndarray  # [n] _INDEX
+    index: np.ndarray  # type: ignore[assignment]  # [n] _INDEX; hides tuple.index
     rows: np.ndarray | None  # uint8 [n, ...]
     path: pathlib.Path | None = None
     offset: int = 0  # of the rows in the file
@@ -40,6 +40,7 @@ class _Segment(NamedTuple):
         """Rows [k, *shape]; an error if the file is gone or another one."""
         if self.rows is not None:
             return self.rows[positions]
+        assert self.path  # one of both is there
         whole = (len(self.index), *shape)
         # Mapped only now: every map holds an open file, and there may be many.
         return np.memmap(self.path, np.uint8, "r", self.offset, whole)[positions]
@@ -199,7 +200,8 @@ def in_threads(
 
 def progress_bar(text: str, total: int, *, show: bool = True) -> tqdm.tqdm:
     """A bar that is seen on a terminal only, and gone when it is done."""
-    disable = None if show else True  # None: unless there is a terminal
+    # None: unless there is a terminal
+    disable = None if show and messages.are_shown() else True
     return tqdm.tqdm(desc=text, total=total, disable=disable, leave=False)
 
 

@@ -132,13 +132,13 @@ def in_order(
     The last batch is filled up with its own last image; the caller knows the length.
     """
     rows = own_rows(batch_size, shard)
-    if not len(indices):
-        return Prefetch(read, (), depth=1)
 
     def batch(start: int) -> np.ndarray:
         positions = np.arange(start, start + batch_size)[rows]
         return read(split, indices[np.minimum(positions, len(indices) - 1)])
 
+    if not len(indices):
+        return Prefetch(batch, (), depth=1)
     held = (rows.stop - rows.start) * math.prod(image_shape)
     return Prefetch(
         batch,

@@ -30,6 +30,7 @@ IMAGENET100_FILE = pathlib.Path(__file__).parent / "imagenet100.txt"
 class Facts(NamedTuple):
     """What has to be known of a tfds data set beforehand."""
 
+    config: str  # a benchmark that has it
     builders: tuple[str, ...]  # tfds names with config; the first that is there is used
     image_shape: tuple[int, int, int]
     mean: tuple[float, ...]  # of the train images in [0, 1], per channel
@@ -42,18 +43,28 @@ _IMAGENET_STATISTICS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 FACTS = {
     "cifar10": Facts(
-        ("cifar10",), (32, 32, 3), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+        "cifar10",
+        ("cifar10",),
+        (32, 32, 3),
+        (0.4914, 0.4822, 0.4465),
+        (0.2470, 0.2435, 0.2616),
     ),
     "cifar100": Facts(
-        ("cifar100",), (32, 32, 3), (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
+        "cifar100",
+        ("cifar100",),
+        (32, 32, 3),
+        (0.5071, 0.4865, 0.4409),
+        (0.2673, 0.2564, 0.2762),
     ),
     "svhn": Facts(
+        "svhn",
         ("svhn_cropped",),
         (32, 32, 3),
         (0.4377, 0.4438, 0.4728),
         (0.1980, 0.2010, 0.1970),
     ),
     "tiny_imagenet": Facts(
+        "tin",
         ("tiny_imagenet",),
         (64, 64, 3),
         (0.4802, 0.4481, 0.3975),
@@ -61,6 +72,7 @@ FACTS = {
         test_split="validation",
     ),
     "imagenet100": Facts(
+        "imagenet100",
         ("imagenet_resized/64x64", "imagenet2012"),
         (64, 64, 3),
         *_IMAGENET_STATISTICS,
@@ -84,8 +96,9 @@ def load(
     found = find_prepared(facts.builders, data_dir)
     if not found:
         raise DataNotPrepared(
-            f"{' or '.join(facts.builders)} is not prepared in {default_dir(data_dir)}:"
-            " run python -m upsilon_jax.data CONFIG"
+            f"{' or '.join(facts.builders)} is not prepared in {default_dir(data_dir)}",
+            facts.config,
+            data_dir,
         )
     builder = found.get("array_record") or found["tfrecord"]
     names = builder.info.features["label"].names
@@ -96,8 +109,9 @@ def load(
     resident = fits_in_memory(num_bytes) if resident is None else resident
     if not resident and "array_record" not in found:
         raise DataNotPrepared(
-            f"{builder.data_path} has tfrecord files, which cannot be streamed: "
-            "run python -m upsilon_jax.data CONFIG to convert them"
+            f"{builder.data_path} has tfrecord files, which cannot be streamed",
+            facts.config,
+            data_dir,
         )
     train = _open(builder, "train", numbers, shape, resident)
     test = _open(builder, facts.test_split, numbers, shape, resident)
@@ -143,9 +157,21 @@ def find_prepared(
     return {}
 
 
+def tensorflow_datasets() -> Any:
+    """The package; a DataError says how to get it."""
+    try:
+        import tensorflow_datasets as tfds
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"data sets of tfds need {error.name}: pip install 'upsilon_jax[cpu]', or "
+            "cuda or tpu instead of cpu"
+        ) from error
+    return tfds
+
+
 def _builder(path: pathlib.Path) -> Any:
     """The tfds builder that a dataset_info.json describes."""
-    import tensorflow_datasets as tfds
+    tfds = tensorflow_datasets()
     from google.protobuf import json_format
 
     try:
@@ -156,7 +182,9 @@ def _builder(path: pathlib.Path) -> Any:
 
 def read_classes(name: str) -> tuple[str, ...]:
     """The classes in the `classes_file` of a data set, sorted."""
-    lines = FACTS[name].classes_file.read_text().splitlines()
+    file = FACTS[name].classes_file
+    assert file  # as only some have
+    lines = file.read_text().splitlines()
     return tuple(sorted(line for line in lines if line and not line.startswith("#")))
 
 

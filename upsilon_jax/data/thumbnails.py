@@ -52,10 +52,11 @@ def _as_in_training(source: Source, wanted: Sequence[tuple[str, int]]) -> np.nda
     return images.resize(pixels, *_at_most(source.image_shape[:2], MAX_SIDE))
 
 
-def _at_most(size: tuple[int, int], side: int) -> tuple[int, int]:
+def _at_most(size: Sequence[int], side: int) -> tuple[int, int]:
     """(height, width) with the same proportions, the longer one at most `side`."""
     scale = min(1, side / max(size))
-    return tuple(max(1, round(scale * length)) for length in size)
+    height, width = (max(1, round(scale * length)) for length in size)
+    return height, width
 
 
 def _photo_shape(source: Source, paths: Sequence[str]) -> tuple[int, int, int]:

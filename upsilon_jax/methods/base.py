@@ -86,3 +86,10 @@ class Method(NamedTuple):
     selection: Callable[[MethodState], PseudoLabels | None] = no_selection
     trains_on_selection: bool = False
     foreign_below: Callable[[MethodState], jax.Array | float | None] = no_bound
+
+    @property
+    def num_outputs(self) -> int:
+        """T = C + K."""
+        size = self.heads["logits"].size
+        assert isinstance(size, int)  # other heads may be matrices
+        return size

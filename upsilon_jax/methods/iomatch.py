@@ -119,14 +119,13 @@ def iomatch(
         }
         return total + open_weight * opened, Aux(stats, queue, metrics)
 
-    projected = {"source": "projection"}
     return Method(
         loss=loss,
         heads={
             "logits": Head(num_classes),
             "projection": Head(num_hidden, hidden=(num_hidden,)),
-            "open": Head((2, num_classes), bias=False, **projected),
-            "inliers_outliers": Head(num_classes + 1, **projected),
+            "open": Head((2, num_classes), bias=False, source="projection"),
+            "inliers_outliers": Head(num_classes + 1, source="projection"),
         },
         init=init,
         views=("strong", "weak"),

@@ -47,8 +47,8 @@ def updated(
     average = jnp.where(jnp.any(state.share > 0), average, share)
     largest = jnp.max(aligned(known, average), axis=1)
     moments = jnp.mean(largest), jnp.var(largest, ddof=min(1, len(largest) - 1))
-    moments = moving_average(state[:2], moments, step, decay, warm_up=False)
-    return Confidence(*moments, average), largest
+    mean, variance = moving_average(state[:2], moments, step, decay, warm_up=False)
+    return Confidence(mean, variance, average), largest
 
 
 def truncated_gaussian(

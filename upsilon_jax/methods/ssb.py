@@ -111,12 +111,12 @@ def ssb(
         }
         return total + negative_weight * negative, Aux(stats, state.method, metrics)
 
-    layers = {"hidden": (num_hidden, num_hidden)}
+    layers = (num_hidden, num_hidden)
     return Method(
         loss=loss,
         heads={
-            "logits": Head(num_classes, **layers),
-            "open": Head((2, num_classes), bias=False, **layers),
+            "logits": Head(num_classes, hidden=layers),
+            "open": Head((2, num_classes), bias=False, hidden=layers),
         },
         views=("strong", "weak", "weak"),
         labeled_views=("weak", "strong"),

@@ -59,7 +59,8 @@ def _of_measure(
 ) -> Check:
     than = "above" if sign == MORE else "below"
     return Check(
-        *(Side(method, measure=measure) for method in (ours, theirs)),
+        Side(ours, measure=measure),
+        Side(theirs, measure=measure),
         sign,
         f"{what}: {TITLES[ours]} {than} {TITLES[theirs]}",
     )

@@ -80,6 +80,7 @@ def forward_flops(depth: int, width: int, side: int) -> float:
     params, stats = models.initialize(module, (side, side, 3), 0)
     images = jax.ShapeDtypeStruct((_PROBED_IMAGES, side, side, 3), jnp.float32)
     analysis = jax.jit(loss).lower(params, stats, images).cost_analysis()
+    assert analysis is not None  # as backends without one give
     return analysis["flops"] / _PROBED_IMAGES
 
 

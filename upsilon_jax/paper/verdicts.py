@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from upsilon_jax.config import load_config
 from upsilon_jax.paper.claims import CLAIMS, MORE, Check, Claim, Side
@@ -19,7 +19,7 @@ from upsilon_jax.report.statistics import Interval, Summary, paired
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable at this scale"
 NOT_RUN = "not run"
-_BENCHMARKS = (
+_BENCHMARKS: tuple[tuple[Mapping[str, Any], str], ...] = (
     ({}, "cifar10"),
     (FIRST_FIVE, "cifar10_5_5"),
     (RANDAUG, "cifar10_randaug"),
@@ -69,7 +69,7 @@ def _fingerprint(side: Side, config: str) -> str:
 def _verdict(difference: Interval | None, sign: int) -> str:
     if difference is None:
         return NOT_RUN
-    if difference.low is None:
+    if difference.low is None or difference.high is None:
         return OPEN
     low, high = sorted((sign * difference.low, sign * difference.high))
     return HOLDS if low > 0 else FAILS if high < 0 else OPEN
@@ -155,11 +155,11 @@ def _compared(check: Check) -> str:
 
 def _published(check: Check, config: str) -> str:
     """The paper's difference, where it has both numbers."""
-    numbers = [_paper_number(side, config) for side in check[:2]]
-    if None in numbers:
+    ours, theirs = (_paper_number(side, config) for side in check[:2])
+    if ours is None or theirs is None:
         return ""
     decimals = MEASURES[check.ours.measure].decimals
-    return f"{numbers[0] - numbers[1]:+.{decimals}f}"
+    return f"{ours - theirs:+.{decimals}f}"
 
 
 def _paper_number(side: Side, config: str) -> float | None:

@@ -54,6 +54,7 @@ COMMAND = commandline.Command(
 
 def main(options: commandline.Options) -> None:
     """Prints a table, or writes what was asked for."""
+    assert options.argument  # without one it is refused
     told, folder = options.flags, pathlib.Path(options.argument)
     _check(told)
     runs = read_runs(folder, may_be_empty=told.table is not None)

@@ -84,7 +84,8 @@ def _rows(
     for method in (*table.methods, *table.also):
         variants = groups.variants(place.block, method) if place.block else []
         usual = _most_usual(place.benchmark, method, variants)
-        for variant in variants or ([None] if method in table.methods else []):
+        nothing: list[Fields | None] = [None] if method in table.methods else []
+        for variant in variants or nothing:
             paper = place.benchmark if variant == usual else None
             cells = [
                 _cell(table, groups, (place.block, variant, r), paper, method, measure)
@@ -113,20 +114,21 @@ def by_data(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
     (ratio,) = table.ratios
     groups = Groups([run for run in runs if run.mismatch == ratio])
     places = _places(table, groups)
-    notes, rows = [], []
+    remarks, rows = [], []
     for method in table.methods:
         cells: dict[str, dict[int, Cell]] = {"": {}}
         for column, place in enumerate(places):
             variants = groups.variants(place.block, method) if place.block else []
-            if len({dict(v).get(_MAP) for v in variants}) > 1:
+            if place.block and len({dict(v).get(_MAP) for v in variants}) > 1:
                 best = max(variants, key=_mean_of(groups, place.block, ratio, measure))
-                notes.append(
+                remarks.append(
                     f"{TITLES[method]} on {place.title}: the best of {len(variants)} "
                     "maps of foreign to ID classes, by its mean here."
                 )
                 variants = [best]
             usual = _most_usual(place.benchmark, method, variants)
-            for variant in variants or [None]:
+            nothing: list[Fields | None] = [None]
+            for variant in variants or nothing:
                 paper = place.benchmark if variant == usual else None
                 where = (place.block, variant, ratio)
                 text = _variant_text(groups, place.block, variant)
@@ -139,7 +141,7 @@ def by_data(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
                 rows.append(Row((name,), shown, measure))
     titles = tuple(place.title for place in places)
     rows = [row for row in rows if any(map(any, row.cells))] or rows
-    notes = (*notes, *notes_below(groups, rows, [ratio]))
+    notes = (*remarks, *notes_below(groups, rows, [ratio]))
     return Table(_title(table), ("strategy",), titles, tuple(rows), notes)
 
 
@@ -155,7 +157,7 @@ def _mean_of(groups: Groups, block: Block, ratio: float, measure: Measure) -> Ca
 
 def _variant_text(groups: Groups, block: Block | None, variant: Fields | None) -> str:
     """In what a variant differs from others of its method, the map left out."""
-    if variant is None:
+    if block is None or variant is None:
         return ""
     said = groups.wording.variant(groups.first(block, variant)).split(", ")
     return ", ".join(s for s in said if not s.startswith(f"{short_name(_MAP)} "))
@@ -200,9 +202,10 @@ def _places(table: PaperTable, groups: Groups) -> list[Place]:
     """The data sets of the table, with or without runs, then others there are."""
     found = [(benchmark_of(groups.first(block)), block) for block in groups.blocks]
     places = []
+    no_runs: list[Block | None] = [None]
     for key in table.benchmarks:
         blocks = [block for of, block in found if of == key]
-        for block in blocks or [None]:
+        for block in blocks or no_runs:
             title = groups.full_title(block) if block else BENCHMARKS[key].title
             places.append(Place(key, block, title))
     return places + [
@@ -222,7 +225,7 @@ def _cell(
 ) -> Cell:
     block, variant, ratio = where
     paper = find_published(table.experiment, benchmark, method, ratio, measure.name)
-    if variant is None:
+    if block is None or variant is None:
         return Cell(published=paper)
     return Cell(
         summary(groups.serving(block, variant, ratio), measure),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from upsilon_jax.report.markup import Markup, tag
 
@@ -55,7 +55,7 @@ def line_chart(
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points]
     frame = Frame((min(xs), max(xs)), _share_range(ys) if share else _range(ys))
-    shown = [_axes(frame, x_label, y_label, share)]
+    shown = _axes(frame, x_label, y_label, share)
     for order, line in enumerate(lines):
         shown.append(_drawn_line(frame, line, order))
     story = "; ".join(
@@ -85,7 +85,7 @@ def histogram(
     """
     totals = [sum(bins) for bins in zip(*(p[2] for p in parts), strict=True)]
     frame = Frame((0, 1), _range([0, *totals]))
-    shown = [_axes(frame, x_label, y_label, False, x_share=True)]
+    shown = _axes(frame, x_label, y_label, False, x_share=True)
     below = [0] * len(totals)
     for _, color, counts in parts:
         for i, number in enumerate(counts):
@@ -157,10 +157,10 @@ def _axes(
     for x in _ticks(*frame.x, whole=not x_share):
         at, _ = frame.place(x, frame.y[0])
         text = _number(x, x_share, tick=True)
-        place = dict(x=at, y=_HEIGHT - _BOTTOM + 17, text_anchor="middle")
-        shown.append(tag("text", text, **place))
-    low = dict(x=middle, y=_HEIGHT - 7, text_anchor="middle")
-    shown.append(tag("text", x_label, class_="axis", **low))
+        low = _HEIGHT - _BOTTOM + 17
+        shown.append(tag("text", text, x=at, y=low, text_anchor="middle"))
+    below: dict[str, Any] = dict(x=middle, y=_HEIGHT - 7, text_anchor="middle")
+    shown.append(tag("text", x_label, class_="axis", **below))
     center = (_TOP + _HEIGHT - _BOTTOM) / 2
     turned = f"translate(13 {center:g}) rotate(-90)"
     side = dict(transform=turned, text_anchor="middle")

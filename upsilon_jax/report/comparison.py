@@ -38,9 +38,9 @@ def comparison(run: RunFiles, baseline: RunFiles) -> list[Child]:
     ]
 
 
-def precision_of_foreign(run: RunFiles, number: int) -> float | None:
+def precision_of_foreign(run: RunFiles, number: int) -> float:
     """Share of foreign images among the `number` that look most foreign."""
-    seen = run.findings.unlabeled
+    seen = run.found.unlabeled
     order = np.argsort(seen.log_odds, kind="stable")[:number]
     return float((seen.truth[order] >= run.num_classes).mean())
 
@@ -49,7 +49,7 @@ def numbers_of_foreign(run: RunFiles) -> list[int]:
     """How many of the most foreign to look at: no more than there are."""
     if not run.truth_is_known:
         return []
-    foreign = int((run.findings.unlabeled.truth >= run.num_classes).sum())
+    foreign = int((run.found.unlabeled.truth >= run.num_classes).sum())
     return [number for number in _MOST_FOREIGN if number <= foreign]
 
 

@@ -49,8 +49,8 @@ def save_curves(result: Result, path: pathlib.Path) -> None:
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)
-    for axis, (title, series) in zip(axes, _PANELS.items(), strict=True):
-        _draw(axis, title, result.history, series)
+    for axis, (panel, series) in zip(axes, _PANELS.items(), strict=True):
+        _draw(axis, panel, result.history, series)
     _draw_share(axes[2], result.history)
     config = result.config
     title = [f"{config['method']['name']} on {config['data']['name']}"]

@@ -12,6 +12,7 @@ from upsilon_jax.report.layout import say_change, say_summary
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.runs import Run
 from upsilon_jax.report.statistics import paired
+from upsilon_jax.workdir.schema import Foreign
 
 _AUTO = "auto"
 _ACCURACY = MEASURES["accuracy"]
@@ -63,7 +64,7 @@ def _gamma(run: Run) -> str:
 
 
 def _line(runs: list[Run], given: Mapping[tuple, list[Run]]) -> str:
-    shares = [run.result.foreign.share for run in runs]
+    shares = [_both(run)[0].share for run in runs]
     error = statistics.mean(map(_error, runs))
     data, method, mismatch, gamma = place = _place(runs)
     other = given.get(place[:3], []) if gamma == _AUTO else []
@@ -77,9 +78,17 @@ def _line(runs: list[Run], given: Mapping[tuple, list[Run]]) -> str:
     )
 
 
+def _both(run: Run) -> tuple[Foreign, float]:
+    """The estimate and the truth; other runs were passed over."""
+    assert run.result.foreign is not None and run.mismatch is not None
+    return run.result.foreign, run.mismatch
+
+
 def _error(run: Run) -> float:
-    return abs(run.result.foreign.share - run.mismatch)
+    estimate, truth = _both(run)
+    return abs(estimate.share - truth)
 
 
 def _is_inside(run: Run) -> bool:
-    return run.result.foreign.low <= run.mismatch <= run.result.foreign.high
+    estimate, truth = _both(run)
+    return estimate.low <= truth <= estimate.high

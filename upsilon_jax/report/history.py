@@ -72,6 +72,7 @@ def curves(history: Sequence[Entry]) -> Markup | None:
             Line(label, color, points(history, value)) for label, color, value in series
         ]
         if any(line.points for line in lines):
-            labels = dict(y_label=y_label, x_label="epoch", share=share)
-            shown.append(line_chart(title, lines, **labels))
+            shown.append(
+                line_chart(title, lines, y_label=y_label, x_label="epoch", share=share)
+            )
     return tag("div", shown, class_="charts") if shown else None

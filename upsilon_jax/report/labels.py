@@ -17,8 +17,8 @@ _BINS = 20
 
 def foreign_images(run: RunFiles) -> list[Child]:
     """How many look foreign, how they spread, and how good the ranking is."""
-    seen, below = run.findings.unlabeled, run.manifest.foreign_below
-    foreign, total = is_foreign(run.findings, run.manifest), len(seen.index)
+    seen, below = run.found.unlabeled, run.manifest.foreign_below
+    foreign, total = is_foreign(run.found, run.manifest), len(seen.index)
     if not total:
         return []
     rule = (
@@ -57,7 +57,7 @@ def pseudo_labels(run: RunFiles) -> list[Child]:
 
 
 def _score_histogram(run: RunFiles) -> Markup:
-    seen = run.findings.unlabeled
+    seen = run.found.unlabeled
     counts = lambda where: np.histogram(seen.id_score[where], _BINS, (0, 1))[0].tolist()
     if run.truth_is_known:
         known = seen.truth < run.num_classes
@@ -80,7 +80,7 @@ def _score_histogram(run: RunFiles) -> Markup:
 
 def _label_histograms(run: RunFiles) -> Markup:
     """Most probable classes of D_u: of ID and OOD images apart where that is known."""
-    seen, names = run.findings.unlabeled, run.manifest.classes
+    seen, names = run.found.unlabeled, run.manifest.classes
     kinds = [("all unlabeled images", 1, np.full(len(seen.label), True))]
     if run.truth_is_known:
         known = seen.truth < run.num_classes
@@ -99,12 +99,12 @@ def _label_histograms(run: RunFiles) -> Markup:
 
 def _kept(run: RunFiles) -> list[Child]:
     """Confident guesses per class, and how many of them are trained on."""
-    label = run.findings.pseudo_label
+    label = run.found.pseudo_label
     if not (label >= 0).any():
         return []
     chosen = (label >= 0) & (label < run.num_classes)
     sure = _candidates(run)
-    seen, bars = run.findings.unlabeled, []
+    seen, bars = run.found.unlabeled, []
     for kind, name in enumerate(run.manifest.classes):
         kept = chosen & (label == kind)
         segments = [(int(kept.sum()), 3)]
@@ -148,7 +148,7 @@ def _story_of_kept(run: RunFiles, explored: int) -> str:
 
 
 def _num_kept(run: RunFiles) -> int:
-    label = run.findings.pseudo_label
+    label = run.found.pseudo_label
     return int(((label >= 0) & (label < run.num_classes)).sum())
 
 
@@ -158,7 +158,7 @@ def _candidates(run: RunFiles) -> np.ndarray | None:
     threshold = fields.get("threshold")
     if threshold is None or fields.get("score", "confidence") != "confidence":
         return None
-    return run.findings.unlabeled.id_score > threshold
+    return run.found.unlabeled.id_score > threshold
 
 
 def _fields(run: RunFiles) -> dict:

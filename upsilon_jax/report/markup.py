@@ -76,8 +76,8 @@ def page(title: str, *body: Child, script: Child = None) -> str:
         tag("title", title),
         tag("style", asset("page.css")),
     )
-    body = tag("body", body, tag("script", script) if script else None)
-    return "<!DOCTYPE html>\n" + tag("html", head, "\n", body, lang="en") + "\n"
+    shown = tag("body", body, tag("script", script) if script else None)
+    return "<!DOCTYPE html>\n" + tag("html", head, "\n", shown, lang="en") + "\n"
 
 
 def asset(name: str) -> Markup:

@@ -134,7 +134,7 @@ def _accuracy_card(run: RunFiles) -> Card | None:
         f"right name; guessing would get {of_hundred(1 / run.num_classes)}."
     )
     details = f"Mean of the last {count(epochs, 'epoch')}"
-    if number:
+    if number and result.confusion:
         right = sum(result.confusion[i][i] for i in range(run.num_classes))
         error = margin_of_error(result.accuracy, number)
         details += (
@@ -149,12 +149,13 @@ def _accuracy_card(run: RunFiles) -> Card | None:
 
 
 def _gain_card(run: RunFiles, baseline: RunFiles | None) -> Card | None:
-    if baseline is None or None in (run.result.accuracy, baseline.result.accuracy):
+    ours, theirs = run.result.accuracy, baseline and baseline.result.accuracy
+    if ours is None or theirs is None:
         return None
-    difference = run.result.accuracy - baseline.result.accuracy
+    difference = ours - theirs
     meaning = (
-        f"Against {percent(baseline.result.accuracy)} of the same network that saw the "
-        "labeled images only."
+        f"Against {percent(theirs)} of the same network that saw the labeled images "
+        "only."
     )
     return Card("Gain from the unlabeled images", points(difference), meaning)
 
@@ -180,6 +181,6 @@ def _foreign_card(run: RunFiles) -> Card | None:
         between = f"{percent(estimate.low, 0)} and {percent(estimate.high, 0)}"
         meaning += f", probably between {between}"
     if run.truth_is_known:
-        truth = float((run.findings.unlabeled.truth >= run.num_classes).mean())
+        truth = float((run.found.unlabeled.truth >= run.num_classes).mean())
         meaning += f"; the truth is {percent(truth, 0)}"
     return Card("Foreign images", percent(estimate.share, 0), f"{meaning}.")

@@ -152,7 +152,7 @@ def _sections(
 
 
 def _gallery(run: RunFiles, album: Album) -> Iterator[Section]:
-    gallery = make_gallery(run.findings, run.manifest)
+    gallery = make_gallery(run.found, run.manifest)
     classes = run.manifest.classes
     of_class = lambda sheet: (
         classes[sheet.kind],

@@ -46,7 +46,7 @@ class Album:
             only some are kept.
         """
         self._run = run
-        rows = run.findings.thumbnail_of.tolist()
+        rows = run.found.thumbnail_of.tolist()
         self._image = dict(zip(rows, _fitting(run, budget), strict=True))
 
     def pictures(self, sheet: Sheet) -> list[Picture]:
@@ -55,7 +55,7 @@ class Album:
         return [self._picture(row, image) for row, image in found if image]
 
     def _picture(self, row: int, image: bytes) -> Picture:
-        run, found = self._run, self._run.findings
+        run, found = self._run, self._run.found
         num_unlabeled = len(found.unlabeled.index)
         is_test = row >= num_unlabeled
         seen = found.test if is_test else found.unlabeled
@@ -69,10 +69,11 @@ class Album:
             suggestion = f"cluster {cluster}" if cluster >= 0 else "foreign"
         name = run.result.classes[truth] if truth >= 0 else None
         share = percent(float(seen.probability[at]))
+        score = percent(float(seen.id_score[at]))
         facts = {
             "suggested": suggestion,
             "truth": name,
-            "ID score": percent(float(seen.id_score[at])),
+            "ID score": score,
             "nearest class": f"{guess}, {share} among the classes",
         }
         if not is_test:
@@ -84,7 +85,7 @@ class Album:
             suggestion=suggestion,
             right=None if truth < 0 else is_ood if looks_foreign else name == guess,
             truth=name,
-            score=facts["ID score"],
+            score=score,
             place=str(seen.path[at]) or place,
             facts=tuple((key, value) for key, value in facts.items() if value),
         )
@@ -122,7 +123,7 @@ def _figure(picture: Picture) -> Markup:
 
 
 def _looks_foreign(run: RunFiles, row: int) -> bool:
-    seen, below = run.findings.unlabeled, run.manifest.foreign_below
+    seen, below = run.found.unlabeled, run.manifest.foreign_below
     return bool(
         seen.cluster[row] >= 0 or (below is not None and seen.id_score[row] < below)
     )
@@ -131,7 +132,7 @@ def _looks_foreign(run: RunFiles, row: int) -> bool:
 def _fitting(run: RunFiles, budget: int) -> list[bytes]:
     """The thumbnails as files; b"" for those that the budget does not allow."""
     for side, quality in _FORMS:
-        images = [_stored(pixels, side, quality) for pixels in run.findings.thumbnails]
+        images = [_stored(pixels, side, quality) for pixels in run.found.thumbnails]
         size = _DATA_URI * sum(map(len, images))
         if size <= budget:
             return images

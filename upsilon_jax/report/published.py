@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.resources
+import io
 from typing import NamedTuple
 
 from upsilon_jax.report.runs import Run
@@ -121,12 +122,11 @@ def benchmark_of(run: Run) -> str | None:
 def published() -> tuple[Published, ...]:
     """Every cell of the paper's tables, in their order."""
     file = importlib.resources.files(__package__) / "published.csv"
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    mismatch = lambda text: float(text) if text else None
-    return tuple(
-        Published(**row | {"mismatch": mismatch(row["mismatch"])}) for row in rows
-    )
+    cells = []
+    for row in csv.DictReader(io.StringIO(file.read_text("utf-8"), newline="")):
+        ratio = row.pop("mismatch")
+        cells.append(Published(mismatch=float(ratio) if ratio else None, **row))
+    return tuple(cells)
 
 
 def find_published(
@@ -162,5 +162,5 @@ def published_curve(
     return {
         cell.mismatch: cell.number
         for cell in cells
-        if chosen and cell.experiment == chosen[0].experiment
+        if cell.experiment == chosen[0].experiment and cell.number is not None
     }

@@ -30,6 +30,12 @@ class RunFiles(NamedTuple):
         return self.result.config["method"]["name"]
 
     @property
+    def found(self) -> Findings:
+        """The findings, for those who know that there are some."""
+        assert self.findings is not None
+        return self.findings
+
+    @property
     def truth_is_known(self) -> bool:
         """Whether the class of every image of D_u is known."""
         found = self.findings

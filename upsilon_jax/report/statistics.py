@@ -15,7 +15,7 @@ class Summary(NamedTuple):
 
     mean: float | None  # None if all diverged
     std: float | None  # with n - 1; None of fewer than two
-    count: int  # values
+    count: int  # type: ignore[assignment]  # values; hides tuple.count
     diverged: int = 0  # runs that have none because they diverged
 
 
@@ -25,7 +25,7 @@ class Interval(NamedTuple):
     mean: float
     low: float | None  # None of fewer than two differences
     high: float | None
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
 
 
 def summarize(values: Sequence[float], diverged: int = 0) -> Summary | None:

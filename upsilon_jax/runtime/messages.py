@@ -1,4 +1,4 @@
-"""How lines of this package look where absl writes the log: without a prefix."""
+"""What a person is told of progress: whether, and how lines of ours look."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ class _Plain(absl_logging.PythonFormatter):
 def show_plainly() -> None:
     """Makes absl write lines of this package as they are."""
     absl_logging.get_absl_handler().setFormatter(_Plain())
+
+
+def hush() -> None:
+    """Leaves errors, and what a command prints at its end."""
+    logging.getLogger(_PACKAGE).setLevel(logging.ERROR)
+
+
+def are_shown() -> bool:
+    """Whether somebody wants to hear of progress; the logger of the package knows."""
+    return logging.getLogger(_PACKAGE).isEnabledFor(logging.WARNING)

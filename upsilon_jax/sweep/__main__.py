@@ -9,6 +9,7 @@ table.
 
 from __future__ import annotations
 
+import pathlib
 import sys
 
 from upsilon_jax.runtime import interrupts
@@ -19,6 +20,7 @@ if __name__ == "__main__":
 
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, ExitCode, nearest
+from upsilon_jax.runtime import messages
 from upsilon_jax.sweep import slurm
 from upsilon_jax.sweep.grid import grid
 from upsilon_jax.sweep.queue import train_all
@@ -41,6 +43,7 @@ COMMAND = commandline.Command(
             "of a job: minutes, or H:MM:SS; it is requeued until done",
         ),
         "slurm": ((), "another option of sbatch, as gres=gpu:1; may be repeated"),
+        "quiet": (False, "no progress, only what went wrong"),
     },
 )
 LAUNCHERS = ("local", "slurm")
@@ -49,28 +52,39 @@ LAUNCHERS = ("local", "slurm")
 def main(options: commandline.Options) -> int:
     """Trains what is not trained yet, or lets SLURM do it."""
     told = options.flags
+    if told.quiet:
+        messages.hush()
     root = local_path(told.workdir or f"runs/sweep-{options.config_name}")
     if told.launcher not in LAUNCHERS:
         raise ConfigError(
             f"--launcher={told.launcher}: {nearest(told.launcher, LAUNCHERS)}"
         )
     asked = slurm.parse_options(told.partition, told.time_limit, told.slurm)
+    complete = True
     if told.launcher == "slurm":
-        file, jobs = options.config_file, told.jobs
-        number = slurm.submit(grid(options), file, root, asked, jobs)
-        if number:
-            sys.stderr.write(
-                f"submitted as job {number}; squeue --job={number} shows it, every run "
-                f"writes {LOG} in its folder; the same command again submits "
-                "what is not finished then\n"
-            )
-        complete = True
+        _submit(options, root, asked)
+    elif asked:
+        raise ConfigError(f"{', '.join(asked)}: only --launcher=slurm takes this")
     else:
-        if asked:
-            raise ConfigError(f"{', '.join(asked)}: only --launcher=slurm takes this")
         complete = train_all(grid(options), root, told.jobs)
-    sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
+    if messages.are_shown():
+        sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
     return ExitCode.DONE if complete else ExitCode.FAILED
+
+
+def _submit(
+    options: commandline.Options, root: pathlib.Path, asked: dict[str, str]
+) -> None:
+    assert options.config_file  # it takes a config
+    number = slurm.submit(
+        grid(options), options.config_file, root, asked, options.flags.jobs
+    )
+    if number and messages.are_shown():
+        sys.stderr.write(
+            f"submitted as job {number}; squeue --job={number} shows it, every run "
+            f"writes {LOG} in its folder; the same command again submits what is not "
+            "finished then\n"
+        )
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from upsilon_jax import commandline
-from upsilon_jax.config import ConfigDict, validate
+from upsilon_jax.config import ConfigDict, flatten, validate
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
 
@@ -17,8 +17,12 @@ def grid(options: commandline.Options) -> dict[str, ConfigDict]:
     told = options.flags
     ratios = _numbers("mismatch", told.mismatch, float) or [None]
     seeds = _numbers("seeds", _without_ranges(told.seeds), int)
-    methods = METHODS if told.methods == ["all"] else told.methods
+    methods = list(METHODS) if told.methods == ["all"] else told.methods
+    for flag, found in (("seeds", seeds), ("methods", methods)):
+        if not found:
+            raise ConfigError(f"--{flag}={','.join(getattr(told, flag))}: names none")
     configs = {method: options.config_for(method) for method in methods}
+    _check_overrides(options, configs)
     runs = {}
     for seed, ratio, method in itertools.product(seeds, ratios, methods):
         config = configs[method].copy_and_resolve_references()
@@ -30,9 +34,21 @@ def grid(options: commandline.Options) -> dict[str, ConfigDict]:
     return runs
 
 
+def _check_overrides(
+    options: commandline.Options, configs: Mapping[str, ConfigDict]
+) -> None:
+    """A hyperparameter may be that of one of the methods, but not of none."""
+    known = {field for config in configs.values() for field in flatten(config)}
+    for field in options.overrides:
+        if field not in known:
+            raise ConfigError(
+                f"--config.{field}: {', '.join(configs)} has no such field"
+            )
+
+
 def _without_ranges(words: list[str]) -> list[str]:
     """0-2 as 0, 1, 2."""
-    found = []
+    found: list[str] = []
     for word in words:
         if ends := re.fullmatch(r"(\d+)-(\d+)", word):
             found += map(str, range(int(ends[1]), int(ends[2]) + 1))

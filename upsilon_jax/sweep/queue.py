@@ -13,7 +13,7 @@ import tqdm
 
 from upsilon_jax.config import ConfigDict
 from upsilon_jax.errors import ConfigError
-from upsilon_jax.runtime import interrupts
+from upsilon_jax.runtime import interrupts, messages
 from upsilon_jax.sweep import workers as processes
 from upsilon_jax.sweep.workers import BUSY, CRASHED, REFUSED, Outcome, Task, Worker
 
@@ -75,7 +75,7 @@ def _work(tasks: Sequence[Task], jobs: int) -> bool:
                 _hand_out(waiting, workers)
                 shown.running([worker.task.name for worker in workers if worker.task])
                 for worker in processes.ready(workers, _SECONDS_BETWEEN_LOOKS):
-                    task, outcome = worker.task, worker.outcome()
+                    task, outcome = worker.ended()
                     if outcome.status == BUSY:
                         again = time.monotonic() + _SECONDS_UNTIL_ASKED_AGAIN
                         waiting.append((again, task))
@@ -107,7 +107,7 @@ def _stop(workers: Sequence[Worker], signum: int) -> None:
         worker.stop(signum)
     for worker in workers:
         if worker.task:
-            worker.outcome()
+            worker.ended()
 
 
 class _Shown:
@@ -121,7 +121,7 @@ class _Shown:
             total=total,
             unit="run",
             file=sys.stderr,
-            disable=not sys.stderr.isatty(),
+            disable=not (sys.stderr.isatty() and messages.are_shown()),
             dynamic_ncols=True,
             bar_format="{n}/{total} runs |{bar}| {elapsed} {postfix}",
         )
@@ -141,7 +141,8 @@ class _Shown:
         if outcome.message:
             line += f": {outcome.message}"
         self._bar.update()
-        self._bar.write(f"{line}  ({self._left()})", file=sys.stderr)
+        if messages.are_shown():
+            self._bar.write(f"{line}  ({self._left()})", file=sys.stderr)
         if outcome.status in (CRASHED, REFUSED):
             self.failed.append(outcome)
 

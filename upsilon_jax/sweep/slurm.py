@@ -101,8 +101,11 @@ def _check_installed() -> None:
 def _is_complete(workdir: pathlib.Path, config: ConfigDict) -> bool:
     """Whether the run has a result; what is wrong with a folder its job will say."""
     with contextlib.suppress(UserError):
-        told = {"override": False, "left_open": left_open(config)}
-        return find_result(workdir, config.to_dict(), **told) is not None
+        open_fields = left_open(config)
+        found = find_result(
+            workdir, config.to_dict(), override=False, left_open=open_fields
+        )
+        return found is not None
     return False
 
 

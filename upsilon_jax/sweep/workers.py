@@ -67,16 +67,17 @@ class Worker:
         self.task, self._start = task, time.monotonic()
         self.connection.send(task)
 
-    def outcome(self) -> Outcome:
-        """Of the run it has; waits for it."""
+    def ended(self) -> tuple[Task, Outcome]:
+        """The run it had, and how that ended; waits for it."""
         task, self.task = self.task, None
+        assert task  # nobody waits for a worker that has none
         seconds = time.monotonic() - self._start
         try:
-            return self.connection.recv()._replace(seconds=seconds)
+            return task, self.connection.recv()._replace(seconds=seconds)
         except (EOFError, ConnectionError):
             self._process.join()
             message = f"the process ended with exit code {self._process.exitcode}"
-            return Outcome(task.name, CRASHED, message=message, seconds=seconds)
+            return task, Outcome(task.name, CRASHED, message=message, seconds=seconds)
 
     def renewed(self) -> Worker:
         """This worker, or another in its place if it has died."""
@@ -84,7 +85,7 @@ class Worker:
 
     def stop(self, signum: int) -> None:
         """Asks its run to save and end, as the signal does."""
-        if self.task and self._process.is_alive():
+        if self.task and self._process.pid and self._process.is_alive():
             os.kill(self._process.pid, signum)
 
     def close(self) -> None:
@@ -95,8 +96,9 @@ class Worker:
 
 def ready(workers: Sequence[Worker], seconds: float) -> list[Worker]:
     """Workers whose run has ended; waits for one, at most so long."""
-    busy = {worker.connection: worker for worker in workers if worker.task}
-    return [busy[connection] for connection in wait(list(busy), seconds)]
+    busy = [worker for worker in workers if worker.task]
+    heard = wait([worker.connection for worker in busy], seconds)
+    return [worker for worker in busy if worker.connection in heard]
 
 
 def divided(cores: Sequence[int], jobs: int) -> list[list[int]]:

@@ -56,7 +56,7 @@ def settle_clusters(
     field = auto_clusters(flatten(config))
     if field is None:
         return config, ()
-    number, lines = _stored(workdir, field), ()
+    number, lines = _stored(workdir, field), tuple[str, ...]()
     if number is None:
         run = _probe_run(config, mesh, shared)
         say(

@@ -28,6 +28,7 @@ def unlabeled_positions(run: Run, progress: Progress) -> np.ndarray:
     if not run.method.trains_on_selection:
         return everything
     labels = run.method.selection(progress.state.method)
+    assert labels is not None  # `trains_on_selection` says that there is one
     selected = np.flatnonzero(np.asarray(labels.weight) > 0)
     masked = run.config.data.pseudo_batches == "masked"
     return everything if masked and len(selected) else selected

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -94,15 +94,15 @@ def streamed(
     source: Source, mesh: Mesh, *, steps_per_call: int, prefetch_bytes: int
 ) -> Feed:
     """Images read when they are needed, a bounded number of bytes ahead."""
-    common = {
+    common: dict[str, Any] = {
         "image_shape": source.image_shape,
         "prefetch_bytes": prefetch_bytes,
         "shard": sharding.own_share(),
     }
 
-    def put(draws: Draws, image: np.ndarray, unlabeled: np.ndarray) -> RawBatch:
+    def put(draws: Draws, *pixels: np.ndarray) -> RawBatch:
         axis = draws.label.ndim - 1
-        image, unlabeled = sharding.put_own_rows((image, unlabeled), mesh, axis)
+        image, unlabeled = sharding.put_own_rows(pixels, mesh, axis)
         label, index = sharding.put_rows((draws.label, draws.index), mesh, axis)
         return RawBatch(image, label, unlabeled, index)
 

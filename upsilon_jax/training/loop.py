@@ -107,13 +107,13 @@ def train_run(
             try:
                 announce(run, progress, observer)
                 _train(run, progress, observer, save, pretrained)
-                found = _found(run, progress)
-                result = make_result(run, progress, found)
+                ended = _found(run, progress)
+                result = make_result(run, progress, ended)
             except KeyboardInterrupt:
                 _stop(progress, observer, save)
                 raise
         if chief:
-            write_end(run, workdir, progress.state, result, found)
+            write_end(run, workdir, progress.state, result, ended)
     return records.parse(Result, records.plain(result), str(workdir))
 
 
@@ -168,7 +168,8 @@ def _finish_epoch(
     """
     schedule, state, epoch = run.schedule, progress.state, progress.epoch + 1
     trained = time.monotonic()
-    imbalance, foreign, scores, previous = None, None, (None, None), None
+    imbalance, foreign, previous, measured = None, None, None, None
+    scores: list[float | None] = [None, None]
     if schedule.refresh_due(epoch):
         previous = run.method.selection(state.method)
         state, imbalance, foreign = refresh(run, state, epoch)
@@ -180,7 +181,7 @@ def _finish_epoch(
     if labels is not None:
         num_classes, num_outputs = run.splits.num_classes, run.num_outputs
         observer.pseudo_labels(progress.step, labels, num_outputs)
-        labels = measure_labels(
+        measured = measure_labels(
             labels, run.hidden, num_classes, num_outputs - num_classes, previous
         )
     steps = schedule.steps_per_epoch
@@ -190,7 +191,7 @@ def _finish_epoch(
         metrics={name: total / steps for name, total in progress.sums.items()},
         accuracy=scores[0],
         accuracy_live=scores[1],
-        labels=labels,
+        labels=measured,
         imbalance=imbalance,
         foreign_share=foreign and foreign.share,
         train_seconds=trained - start,
@@ -242,8 +243,14 @@ def _opened(
         progress = resume(checkpoint) if checkpoint else Progress(state)
         check_fits(progress, run.schedule, workdir)
         pace = Pace(run.schedule, uses_unlabeled=bool(run.method.views))
-        shown = {"active": chief, "label": label}
-        with Observer(workdir, pace, progress.step, **shown) as observer:
+        with Observer(
+            workdir,
+            pace,
+            progress.step,
+            config=run.config.to_dict(),
+            active=chief,
+            label=label,
+        ) as observer:
             for line in (*lines, *complaints):
                 observer.say(line)
             yield progress, checkpoints, observer

@@ -59,7 +59,7 @@ def check_memory(
     if total > room:
         raise ConfigError(
             f"at least {memory.shown(total)} of memory are needed, most of it for "
-            f"{max(needs, key=needs.get)}; there are {memory.shown(room)}"
+            f"{max(needs, key=needs.__getitem__)}; there are {memory.shown(room)}"
         )
 
 
@@ -87,7 +87,8 @@ def _room(mesh: Mesh) -> int:
     """Bytes of all devices together; CPU devices share the memory of their machine."""
     if jax.default_backend() == "cpu":
         return memory.most_bytes() * jax.process_count()
-    limits = [(d.memory_stats() or {}).get("bytes_limit") for d in mesh.local_devices]
-    if None in limits:
+    told = [(d.memory_stats() or {}).get("bytes_limit") for d in mesh.local_devices]
+    limits = [limit for limit in told if limit is not None]
+    if len(limits) < len(told):
         return 2**63
     return sum(limits) * jax.process_count()

@@ -41,6 +41,7 @@ def refresh(
     if not run.method.refresh_reads_labeled:
         outputs = outputs._replace(labeled=None)
     key = jax.random.fold_in(jax.random.fold_in(run.key, REFRESH_KEY), epoch)
+    assert run.programs.refresh  # a method without one is never due
     method_state = run.programs.refresh(state, outputs, where, key)
     state = state._replace(method=method_state)
     return state, _imbalance(run, outputs), foreign
@@ -73,8 +74,8 @@ def predict_sets(run: Run, weights: tuple) -> tuple[Predictions, jax.Array]:
     cut = lambda outputs, count: {k: v[:count] for k, v in outputs.items()}
     valid = cut(unlabeled, 0)
     if len(splits.valid):
-        valid = predict(run, weights, "train", splits.valid)
-        valid = cut(valid, len(splits.valid))
+        whole = predict(run, weights, "train", splits.valid)
+        valid = cut(whole, len(splits.valid))
     # In chunks of the same size as D_u: no further program is compiled.
     known = predict(run, weights, "train", labeled, like=splits.unlabeled)
     num_unlabeled, padded = len(splits.unlabeled), len(unlabeled["logits"])
@@ -104,7 +105,8 @@ def predict(
     most = len(indices if like is None else like)
     size = min(run.config.train.batch_size * _PREDICT_BATCHES, most)
     chunks = run.feed.in_order(split, indices, sharding.padded(size, run.mesh))
-    return predict_all(run.programs.predict, *weights, chunks, run.mesh)
+    params, stats = weights
+    return predict_all(run.programs.predict, params, stats, chunks, run.mesh)
 
 
 def predict_images(run: Run, weights: tuple, images: np.ndarray) -> Outputs:
@@ -115,4 +117,5 @@ def predict_images(run: Run, weights: tuple, images: np.ndarray) -> Outputs:
         sharding.put_rows(np.take(images, rows, axis=0, mode="clip"), run.mesh)
         for rows in np.arange(-(-len(images) // size) * size).reshape(-1, size)
     )
-    return predict_all(run.programs.predict, *weights, chunks, run.mesh)
+    params, stats = weights
+    return predict_all(run.programs.predict, params, stats, chunks, run.mesh)

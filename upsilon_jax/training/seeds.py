@@ -58,7 +58,7 @@ def train(
     validate(config)
     workdir, count = local_path(workdir), config.train.num_seeds
     with interrupts.listening():
-        told = {
+        told: dict[str, Any] = {
             "override_config": override_config,
             "start_over": start_over,
             "pretrained": pretrained,

@@ -43,7 +43,7 @@ class Shared:
     Runs that differ in more than their seed may share the data, but no programs.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()  # seeds side by side are threads
         self._source: Source | None = None
         self._programs: dict[Hashable, Programs] = {}
@@ -89,7 +89,7 @@ class Run(NamedTuple):
     @property
     def num_outputs(self) -> int:
         """T = C + K."""
-        return self.method.heads["logits"].size
+        return self.method.num_outputs
 
     @property
     def truth_is_known(self) -> bool:
@@ -120,7 +120,7 @@ def prepare(
     method = build_method(config, splits.num_classes, num_ood, len(splits.unlabeled))
     mesh = mesh or sharding.data_mesh()
     _check(config, method, source, splits, mesh)
-    check_memory(config, source, splits, method.heads["logits"].size, mesh)
+    check_memory(config, source, splits, method.num_outputs, mesh)
     schedule = make_schedule(config, method, len(splits.unlabeled))
     module = build_model(config, method, native=mesh.size == 1)
     optimizer = build_optimizer(config, schedule)

@@ -36,7 +36,8 @@ class RawBatch(NamedTuple):
     image: jax.Array  # [B, H, W, C] uint8
     label: jax.Array  # [B] int32
     unlabeled: jax.Array  # [M, H, W, C] uint8; M = 0 in a supervised batch
-    index: jax.Array  # [M] int32, positions in D_u
+    # [M] int32, positions in D_u; hides tuple.index
+    index: jax.Array  # type: ignore[assignment]
 
 
 class Pixels(NamedTuple):

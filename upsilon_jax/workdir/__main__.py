@@ -27,8 +27,9 @@ is `null`. A file of another `format` is refused with one line.
 `manifest.json` is written when a run starts, `result.json` when it has ended. Times of
 the clock stand only under names that end in `_seconds`; all else is the same when a run
 is interrupted and goes on. Next to them lie `config.json`, `checkpoints/`,
-`tensorboard/` and, where images are files, `photos.json.gz` (a digest of each, to say
-which changed) and `skipped.txt` (those that had to be left out).
+`tensorboard/`, with `WANDB_PROJECT` set `wandb/`, and, where images are files,
+`photos.json.gz` (a digest of each, to say which changed) and `skipped.txt` (those that
+had to be left out).
 
 `result.json` is written last. Before it, a finished run writes:
 
@@ -70,8 +71,8 @@ def _section(record: type) -> str:
     return "\n".join([*lines, ""])
 
 
-def _paragraphs(doc: str) -> list[str]:
-    return [line.strip() for line in doc.strip().splitlines()]
+def _paragraphs(doc: str | None) -> list[str]:
+    return [line.strip() for line in (doc or "").strip().splitlines()]
 
 
 def _spelled(kind) -> str:

@@ -229,7 +229,7 @@ def restore_part(workdir: pathlib.Path, part: str, like: Any) -> tuple[Any, list
     Returns:
       The part, and one line for every checkpoint that had to be passed over.
     """
-    complaints = []
+    complaints: list[str] = []
     for number in sorted(checkpoint_numbers(workdir), reverse=True):
         try:
             return _read_part(workdir.absolute(), number, part, like), complaints

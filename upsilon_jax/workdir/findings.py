@@ -19,7 +19,8 @@ from upsilon_jax.workdir.whole import written_whole
 class Seen(NamedTuple):
     """Images, a row each, and what the EMA model of the last checkpoint says."""
 
-    index: np.ndarray  # [n] int64, the image's place in its split of the data
+    # [n] int64, the image's place in its split of the data; hides tuple.index
+    index: np.ndarray  # type: ignore[assignment]
     path: np.ndarray  # [n] str, "" where it is no file of its own
     truth: np.ndarray  # [n] int32, its class (ID, then OOD), -1 unknown
     label: np.ndarray  # [n] int32, the most probable ID class

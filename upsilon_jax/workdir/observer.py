@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a progress bar, or lines, and TensorBoard."""
+"""What a person sees while a run goes on: a progress bar, or lines, and curves."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import pathlib
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tqdm
 
+from upsilon_jax.runtime import messages
 from upsilon_jax.types import PseudoLabels
+from upsilon_jax.workdir import wandb_writer
 from upsilon_jax.workdir.pace import Pace, Took
 from upsilon_jax.workdir.records import plain
 from upsilon_jax.workdir.schema import Entry
@@ -23,7 +26,8 @@ _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 def say(line: str, label: str = "") -> None:
     """A line for the person, above any bar; `label`: which of several runs."""
-    tqdm.tqdm.write(f"{label}: {line}" if label else line, file=sys.stderr)
+    if messages.are_shown():
+        tqdm.tqdm.write(f"{label}: {line}" if label else line, file=sys.stderr)
 
 
 class Observer:
@@ -35,6 +39,7 @@ class Observer:
         pace: Pace,
         first_step: int,
         *,
+        config: Mapping[str, Any] | None = None,
         active: bool = True,
         label: str = "",
     ):
@@ -44,6 +49,7 @@ class Observer:
           workdir: gets the folder `tensorboard`.
           pace: how long the run is, and how long what is left of it will take.
           first_step: where it starts, or goes on.
+          config: of the run, for writers that keep it.
           active: False for all but one of several processes: it stays silent.
           label: which of several runs this is.
         """
@@ -54,7 +60,7 @@ class Observer:
             initial=first_step,
             unit="step",
             file=sys.stderr,
-            disable=not (active and sys.stderr.isatty()),
+            disable=not (active and sys.stderr.isatty() and messages.are_shown()),
             dynamic_ncols=True,
             bar_format=_BAR,
         )
@@ -62,7 +68,7 @@ class Observer:
         self._last_line = -np.inf
         self._loss: float | None = None
         self._entry: Entry | None = None  # of the last epoch
-        self._writer = self._open_writer(workdir) if active else None
+        self._writers = self._open_writers(workdir, config or {}) if active else []
 
     def say(self, line: str) -> None:
         """A line for the person, above the bar."""
@@ -74,9 +80,9 @@ class Observer:
         self._loss = scalars["loss"]
         self.pace.steps(took)
         self._show(step, epoch=(step - 1) // self.pace.schedule.steps_per_epoch)
-        if self._writer:
-            tagged = {f"train/{name}": value for name, value in scalars.items()}
-            self._writer.write_scalars(step, tagged)
+        tagged = {f"train/{name}": value for name, value in scalars.items()}
+        for writer in self._writers:
+            writer.write_scalars(step, tagged)
 
     def epoch(self, entry: Entry) -> None:
         """An entry of the history."""
@@ -87,28 +93,28 @@ class Observer:
                 self._entry = self._entry._replace(**last)
         self.pace.epoch(entry)
         self._show(entry.step, epoch=entry.epoch)
-        if self._writer:
-            numbers = {
-                f"epoch/{key}": value
-                for key, value in plain(entry).items()
-                if not isinstance(value, list)  # counts of clusters are no scalar
-            }
-            self._writer.write_scalars(entry.step, numbers)
-            self._writer.flush()
+        numbers = {
+            f"epoch/{key}": value
+            for key, value in plain(entry).items()
+            if not isinstance(value, list)  # counts of clusters are no scalar
+        }
+        for writer in self._writers:
+            writer.write_scalars(entry.step, numbers)
+            writer.flush()
 
     def pseudo_labels(self, step: int, labels: PseudoLabels, num_outputs: int) -> None:
         """The histogram of the labels in P."""
         chosen = np.asarray(labels.label)[np.asarray(labels.weight) > 0]
-        if self._writer and chosen.size:
-            self._writer.write_histograms(
+        for writer in self._writers if chosen.size else ():
+            writer.write_histograms(
                 step, {"pseudo_labels": chosen}, {"pseudo_labels": num_outputs}
             )
 
     def close(self) -> None:
-        """Ends the bar and the event file."""
+        """Ends the bar and what is written."""
         self._bar.close()
-        if self._writer:
-            self._writer.close()
+        for writer in self._writers:
+            writer.close()
 
     def __enter__(self):
         return self
@@ -129,16 +135,26 @@ class Observer:
             self._last_line = now
             self.say(f"step {step}/{schedule.total_steps}  {shown}")
 
-    def _open_writer(self, workdir: pathlib.Path):
-        needed = ("tensorflow", "tensorboard", "clu")
-        if not all(importlib.util.find_spec(name) for name in needed):
-            self.say("TensorBoard is off: it needs tensorflow (pip install '.[cpu]')")
-            return None
-        from clu import metric_writers
+    def _open_writers(self, workdir: pathlib.Path, config: Mapping[str, Any]) -> list:
+        """Writers in the manner of clu's: TensorBoard, and wandb if it is wanted."""
+        found: list[Any] = []
+        if self._has("TensorBoard", "cpu", "tensorflow", "tensorboard", "clu"):
+            from clu import metric_writers
 
-        return metric_writers.AsyncWriter(
-            metric_writers.SummaryWriter(str(workdir / "tensorboard"))
-        )
+            events = metric_writers.SummaryWriter(str(workdir / "tensorboard"))
+            found.append(metric_writers.AsyncWriter(events))
+        if wandb_writer.is_wanted() and self._has("Weights & Biases", "wandb", "wandb"):
+            found.append(wandb_writer.WandbWriter(workdir, config))
+        return found
+
+    def _has(self, what: str, extra: str, *packages: str) -> bool:
+        """Whether all are installed; says so if one is not."""
+        for package in packages:
+            if not importlib.util.find_spec(package):
+                install = f"pip install 'upsilon_jax[{extra}]'"
+                self.say(f"{what} is off: it needs {package} ({install})")
+                return False
+        return True
 
 
 def status(loss: float | None, entry: Entry | None) -> str:

@@ -114,5 +114,6 @@ class Pace:
         if not self._step:
             return None
         steps = self.steps_left(step).items()
-        in_steps = sum(count * self.seconds_of(kind) for kind, count in steps)
+        # Where one kind is known, the other is guessed.
+        in_steps = sum(count * (self.seconds_of(kind) or 0.0) for kind, count in steps)
         return in_steps + self.between_left(epoch)

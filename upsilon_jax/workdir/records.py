@@ -105,7 +105,7 @@ class _Misfit(Exception):
     """A value that is not of the type its field has."""
 
 
-def _record(kind: type[Record], value: Any) -> Record:
+def _record(kind: Any, value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise _Misfit(f"{kind.__name__} must be an object")
     value = _grouped(kind, value)
@@ -118,12 +118,14 @@ def _record(kind: type[Record], value: Any) -> Record:
     return kind(**{k: _typed(hints[k], v, k) for k, v in value.items()})
 
 
-def _grouped(kind: type, value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _grouped(kind: Any, value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Undoes `_flat`: what is no field of an entry or its groups is a metric."""
     if kind not in GROUPS:
         return value
-    rest, own = dict(value), {}
-    for group, record in GROUPS[kind].items():
+    rest: dict[str, Any] = dict(value)
+    own: dict[str, Any] = {}
+    groups: Mapping[str, Any] = GROUPS[kind]
+    for group, record in groups.items():
         fields = {k: rest.pop(k) for k in record._fields if k in rest}
         own |= {group: fields} if fields else {}
     own |= {k: rest.pop(k) for k in kind._fields if k in rest}

@@ -66,7 +66,8 @@ def _text_of_seeds(results: Sequence[Result], workdir: pathlib.Path) -> str:
     for one in results:
         shown = _percent(one.accuracy) if one.status == FINISHED else one.status
         lines.append(f"  seed {one.seed:<6} {shown}")
-    finished = [100 * one.accuracy for one in results if one.status == FINISHED]
+    measured = [one.accuracy for one in results if one.status == FINISHED]
+    finished = [100 * accuracy for accuracy in measured if accuracy is not None]
     if len(finished) > 1:
         mean, spread = statistics.mean(finished), statistics.stdev(finished)
         lines.append(f"  mean ± std  {mean:.2f} ± {spread:.2f} %")

@@ -92,13 +92,13 @@ def _draw_metric(
     converged: Sequence[Run],
     measure: Measure,
 ) -> None:
-    found = {x: summary(cell, measure) for x, cell in cells.items()}
-    found = {x: s for x, s in found.items() if s and s.mean is not None}
+    said = {x: summary(cell, measure) for x, cell in cells.items()}
+    found = {x: (s.mean, s.std) for x, s in said.items() if s and s.mean is not None}
     look = style.look_of("upsilon")
     axis.errorbar(
         list(found),
-        [s.mean for s in found.values()],
-        [s.std or 0 for s in found.values()],
+        [mean for mean, _ in found.values()],
+        [std or 0 for _, std in found.values()],
         color=look.color,
         marker=look.marker,
         ms=9,

@@ -16,7 +16,7 @@ import numpy as np
 from upsilon_jax.errors import UserError
 from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
-from upsilon_jax.report.groups import Groups
+from upsilon_jax.report.groups import Block, Groups
 from upsilon_jax.report.measures import Measure
 from upsilon_jax.report.results import findings_of
 from upsilon_jax.report.runs import Run
@@ -34,13 +34,13 @@ def tsne(runs: Sequence[Run], measure: Measure) -> Figure:
     """A panel per method: its first seed at the highest ratio."""
     del measure
     groups = Groups(runs)
-    chosen = []
+    chosen: list[tuple[Block, Run, Findings]] = []
     for block in groups.blocks:
         for variant in groups.main(block):
             cell = groups.cell(block, variant, groups.ratios(block)[-1])
             first = min(cell, key=lambda run: run.result.seed, default=None)
             found = findings_of(first) if first else None
-            chosen += [(block, first, found)] if found else []
+            chosen += [(block, first, found)] if first and found else []
     if not chosen:
         raise style.nothing(
             "findings.npz", "only runs trained anew have them, summaries do not"
@@ -112,8 +112,10 @@ def _scatter(axis: Axes, points: np.ndarray, number: int, name: str, known: bool
     marker = style.MARKERS[number % len(style.MARKERS)]
     color = palette.PALETTE[number % len(palette.PALETTE)]
     greys = ("#222222", "#555555", "#888888", "#AAAAAA")
+    x, y = points.T
     axis.scatter(
-        *points.T,
+        x,
+        y,
         s=14,
         marker=marker,
         facecolor=color if known else "none",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def _imbalances(axis: Axes, cell: Sequence[Run]) -> None:
     benchmark = benchmark_of(cell[0])
     kinds = ("kl_id", "kl_ood")
     aside = 0.2 if find_published("E13", benchmark, BASELINE, None, "kl_id") else 0.0
-    above = {"ha": "center", "va": "bottom", "fontsize": 8}
+    above: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8}
     for at, kind in enumerate(kinds):
         found = [getattr(run.result.imbalance, kind) for run in cell]
         found = [value for value in found if value is not None]
@@ -116,7 +116,7 @@ def _imbalances(axis: Axes, cell: Sequence[Run]) -> None:
             top = mean + (spread or 0)
             axis.text(at - aside, top, f"{mean:.4f}", **above)
         printed = find_published("E13", benchmark, BASELINE, None, kind)
-        if printed:
+        if printed and printed.number is not None:
             axis.bar(
                 at + aside,
                 printed.number,
@@ -177,14 +177,13 @@ def splits(runs: Sequence[Run], measure: Measure) -> Figure:
 
 def _data_title(run: Run) -> str:
     data = run.result.config["data"]
-    num_id = len(run.result.confusion[0])
+    num_id = len((run.result.confusion or [[]])[0])
     return f"{data['name']} ({num_id}/{len(run.result.classes) - num_id})"
 
 
 def _draw_splits(axis: Axes, left: float, cell: Sequence[Run]) -> None:
-    pairs = np.array(
-        [(run.result.imbalance.kl_id, run.result.imbalance.kl_ood) for run in cell]
-    )
+    measured = [run.result.imbalance for run in cell]
+    pairs = np.array([(found.kl_id, found.kl_ood) for found in measured if found])
     pairs = np.maximum(pairs, 1e-5)  # on a logarithmic axis
     axis.plot([left + 0.2, left + 0.8], pairs.T, color=palette.GREY, lw=0.6, alpha=0.6)
     looks = (

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import BASELINE, Block, Groups, summary
@@ -33,7 +35,7 @@ def ratio(runs: Sequence[Run], measure: Measure) -> Figure:
         _draw_ratios(axis, groups, block, measure)
         axis.set_title(style.wrapped(groups.full_title(block)), fontsize=10)
         axis.set_ylabel(measure.title)
-        lines = (line.get_xdata() for line in axis.lines)
+        lines = (np.asarray(line.get_xdata()) for line in axis.lines)
         style.ratio_axis(axis, {float(x) for line in lines for x in line})
     style.shared_legend(figure, axes)
     return figure
@@ -44,17 +46,19 @@ def _draw_ratios(axis: Axes, groups: Groups, block: Block, measure: Measure) -> 
     for variant in groups.main(block):
         method = groups.first(block, variant).method
         look = style.look_of(method)
+        ratios = [x for x in groups.ratios(block) if x is not None]
         points = {
-            x: summary(groups.serving(block, variant, x), measure)
-            for x in groups.ratios(block)
+            x: summary(groups.serving(block, variant, x), measure) for x in ratios
         }
         _line(axis, points, look, style.name_of(groups, block, variant))
         printed = published_curve(benchmark, method, measure.name)
         if printed:
-            where = sorted(groups.ratios(block) if None in printed else printed)
+            where = ratios
+            if None not in printed:
+                where = sorted(x for x in printed if x is not None)
             axis.plot(
                 where,
-                [printed.get(x, printed.get(None)) for x in where],
+                [printed[x] if x in printed else printed[None] for x in where],
                 color=look.color,
                 marker=look.marker,
                 markerfacecolor="white",
@@ -70,12 +74,12 @@ def _line(
     axis: Axes, points: Mapping[float, Summary | None], look: style.Look, label: str
 ) -> None:
     """Means with marks, and a band of one standard deviation; gaps where none is."""
-    found = {x: s for x, s in points.items() if s and s.mean is not None}
+    found = {x: (s.mean, s.std) for x, s in points.items() if s and s.mean is not None}
     if not found:
         return
     where = sorted(found)
-    means = [found[x].mean for x in where]
-    spread = [found[x].std or 0.0 for x in where]
+    means = [found[x][0] for x in where]
+    spread = [found[x][1] or 0.0 for x in where]
     low = [mean - std for mean, std in zip(means, spread, strict=True)]
     high = [mean + std for mean, std in zip(means, spread, strict=True)]
     axis.plot(
@@ -168,7 +172,7 @@ def clusters(runs: Sequence[Run], measure: Measure) -> Figure:
     figure, axes = style.panels(len(by_k), columns=2, size=(5, 3.8))
     for axis, (block, variants) in zip(axes, by_k.items(), strict=True):
         for number, at in enumerate(groups.ratios(block)):
-            points = {
+            points: dict[float, Summary | None] = {
                 k: summary(groups.cell(block, variant, at), measure)
                 for k, variant in variants.items()
             }
@@ -195,7 +199,8 @@ def _by_clusters(groups: Groups, block: Block) -> dict[int, Fields]:
     for method in ("upsilon", *_CLUSTERS):
         for variant in groups.variants(block, method):
             rest = tuple(pair for pair in variant if pair[0] not in _OF_K)
-            k = _CLUSTERS.get(method, dict(variant).get("method.num_clusters"))
+            own = method not in _CLUSTERS
+            k = dict(variant)["method.num_clusters"] if own else _CLUSTERS[method]
             families.setdefault(rest, {}).setdefault(k, variant)
     return dict(sorted(max(families.values(), key=len, default={}).items()))
 

@@ -38,7 +38,7 @@ def confusion(runs: Sequence[Run], measure: Measure) -> Figure:
     many = max(len(cell[0].result.classes) for _, cell, _ in cells) > _MOST_NAMES
     figure, axes = style.panels(len(cells), columns=2, size=(6.2, 4.2))
     for axis, (block, cell, ratio) in zip(axes, cells, strict=True):
-        counts = sum(np.array(run.result.confusion) for run in cell)
+        counts = np.sum([np.array(run.result.confusion) for run in cell], axis=0)
         image = _draw(axis, counts, cell[0].result.classes, many)
         where = groups.full_title(block)
         where += "" if ratio is None else f", {ratio:.0%} foreign"

@@ -25,6 +25,7 @@ from upsilon_jax.report.published import TITLES
 from upsilon_jax.report.runs import Fields
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -102,7 +103,7 @@ def panels(
 
 def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
     """One legend right of all panels, each entry once; the figure grows for it."""
-    entries = {}
+    entries: dict[str, Artist] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
         for handle, label in zip(handles, labels, strict=True):
@@ -115,8 +116,8 @@ def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
         width + 0.7 + 0.075 * longest, max(height, 0.3 + 0.21 * len(entries))
     )
     figure.legend(
-        entries.values(),
-        entries.keys(),
+        list(entries.values()),
+        list(entries),
         loc="outside right upper",
         frameon=False,
         fontsize=9,
