@@ -25,7 +25,7 @@ from upsilon_jax import runtime
 from upsilon_jax.config import find_config, flatten, load_config, validate
 from upsilon_jax.errors import ConfigError, ExitCode, UserError, nearest
 from upsilon_jax.methods import resolve
-from upsilon_jax.runtime import interrupts, messages
+from upsilon_jax.runtime import interrupts, memory, messages
 
 DEFAULT_CONFIG = "digits"
 CONFIG = "CONFIG"  # the positional argument that stands for --config
@@ -102,6 +102,11 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
     except UserError as error:
         _say(command, error)
         return ExitCode.REFUSED
+    except (MemoryError, RuntimeError) as error:
+        if not memory.exhausted(error):
+            raise
+        _say(command, memory.exhausted(error))
+        return ExitCode.REFUSED
 
 
 def set_up_process() -> None:
@@ -122,7 +127,7 @@ def _is_not_of_orbax(record: LogRecord) -> bool:
     return "/orbax/" not in record.pathname and "/orbax/" not in record.getMessage()
 
 
-def _say(command: Command, error: Exception) -> None:
+def _say(command: Command, error: Exception | str) -> None:
     sys.stderr.write(f"{command.name}: {' '.join(str(error).split())}\n")
 
 
