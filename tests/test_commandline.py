@@ -237,7 +237,10 @@ def test_only_what_a_user_can_mend_becomes_a_line(capsys):
     assert capsys.readouterr().err == "main.py: gone\n"
     assert ending(Interrupted(15)) == 128 + 15
     assert "stopped by SIGTERM" in capsys.readouterr().err
-    for bug in (ValueError("a bug"), TypeError("a bug"), KeyError("a bug")):
+    for full in (MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: Out of memory")):
+        assert ending(full) == 2
+        assert capsys.readouterr().err.startswith("main.py: out of memory (")
+    for bug in (ValueError("a bug"), RuntimeError("a bug"), KeyError("a bug")):
         with pytest.raises(type(bug)):
             ending(bug)
 

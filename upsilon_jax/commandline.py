@@ -31,7 +31,7 @@ from upsilon_jax.errors import (
     nearest,
 )
 from upsilon_jax.methods import resolve
-from upsilon_jax.runtime import interrupts, messages
+from upsilon_jax.runtime import interrupts, memory, messages
 
 DEFAULT_CONFIG = "digits"
 CONFIG = "CONFIG"  # the positional argument that stands for --config
@@ -111,6 +111,11 @@ def call(command: Command, main: Main, argv: Sequence[str]) -> int:
             error = error.of(str(options.config_file))
         _say(command, error)
         return error.exit_code
+    except (MemoryError, RuntimeError) as error:
+        if not memory.exhausted(error):
+            raise
+        _say(command, memory.exhausted(error))
+        return ExitCode.REFUSED
 
 
 def set_up_process() -> None:
@@ -131,7 +136,7 @@ def _is_not_of_orbax(record: LogRecord) -> bool:
     return "/orbax/" not in record.pathname and "/orbax/" not in record.getMessage()
 
 
-def _say(command: Command, error: BaseException) -> None:
+def _say(command: Command, error: BaseException | str) -> None:
     sys.stderr.write(f"{command.name}: {' '.join(str(error).split())}\n")
 
 

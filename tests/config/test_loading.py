@@ -40,6 +40,7 @@ def test_a_file_of_ones_own_comes_first(tmp_path, monkeypatch):
         ("def get_config(:\n", "bad.py, line 1: not Python: "),
         ("import no_such_module_at_all", "cannot be loaded: No module named"),
         ("from upsilon_jax.config import base", "cannot be loaded: cannot import"),
+        ("x = '\0'", "bad.py: not Python: source code"),
         ("x = 1", "has no function get_config"),
         ("get_config = 1", "has no function get_config"),
         ("def get_config(): pass", "must return what `with_method` makes"),

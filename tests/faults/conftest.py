@@ -1,3 +1,36 @@
 """Fixtures of the parts that are put to the test here."""
 
+import pytest
+
+from tests.faults import forked
+from tests.faults.kinds import KINDS, left
 from tests.native.conftest import cache, compiler  # noqa: F401
+from tests.training.test_changed_data import save_photo
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory):
+    """Folders of a few photos, for the kinds of runs that read them."""
+    root = tmp_path_factory.mktemp("photos")
+    for n in range(8):
+        save_photo(root / "labeled" / "ab"[n % 2] / f"{n}.png", n)
+        save_photo(root / "test" / "ab"[n % 2] / f"{n}.png", 100 + n)
+        save_photo(root / "unlabeled" / f"{n}.png", 200 + n)
+    return root
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory, photos):
+    """Kind -> (its arguments, what a run of it leaves that nobody disturbs)."""
+    made = {}
+
+    def find(kind):
+        if kind not in made:
+            workdir = tmp_path_factory.mktemp("whole") / "run"
+            args = [argument.format(photos=photos) for argument in KINDS[kind]]
+            ended = forked.run(*args, workdir=workdir)
+            assert ended.code == 0, ended.said
+            made[kind] = args, left(workdir)
+        return made[kind]
+
+    return find

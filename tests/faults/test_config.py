@@ -57,6 +57,7 @@ def test_a_long_value_is_not_repeated_in_full():
         "data.image_size=1000000",
         "train.num_seeds=100000000",
         "train.batch_size=100000000000",
+        "train.steps_per_call=1000000000",
         "model.depth=600000004",
         "model.width=1000000",
         "method.num_clusters={}",
@@ -65,9 +66,9 @@ def test_a_long_value_is_not_repeated_in_full():
     ],
 )
 def test_absurd_values_are_refused_at_once(flag):
-    begin = time.monotonic()
+    begin = time.process_time()
     assert flag.split("=")[0] in line(f"--config.{flag}")
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 def test_the_last_of_several_seeds_is_one_too():
@@ -105,10 +106,10 @@ def test_a_run_with_more_steps_than_can_be_counted_is_refused():
 )
 def test_what_cannot_fit_is_refused_before_it_is_made(changes, told, monkeypatch):
     monkeypatch.setattr(memory, "most_bytes", lambda: 64 * 2**30)
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(ConfigError, match=f"memory are needed, most of it for {told}"):
         prepare(tiny(**changes))
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 def test_images_that_cannot_fit_are_refused_before_they_are_made(monkeypatch):

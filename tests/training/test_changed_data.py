@@ -107,3 +107,17 @@ def test_another_split_or_other_data_are_refused_on_resume(tmp_path, monkeypatch
     monkeypatch.setattr(loop, "prepare", prepare)
     with pytest.raises(DataError, match="changed are test; restore them"):
         upsilon_jax.train(tiny("baseline"), tmp_path)
+
+
+def test_a_photo_that_vanishes_while_it_is_streamed_is_one_line(photos, tmp_path):
+    config = config_of(photos)
+    config.data.residency = "stream"
+
+    def train_epoch(run, progress, *rest, original=loop.train_epoch):
+        shutil.rmtree(photos / "labeled")
+        original(run, progress, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "train_epoch", train_epoch)
+        with pytest.raises(DataError, match=r"labeled/.*\.png: .*No such file"):
+            upsilon_jax.train(config, tmp_path / "run")

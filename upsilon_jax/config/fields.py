@@ -188,7 +188,7 @@ FIELDS: Mapping[str, Field] = {
         1, whole(1, 10_000), "seed, seed + 1, ..., each in a folder seed_S of its own."
     ),
     "train.steps_per_call": Field(
-        None, whole(1), "Steps in one dispatch; None: 1 on a CPU, else 8.", int
+        None, whole(1, 1000), "Steps in one dispatch; None: 1 on a CPU, else 8.", int
     ),
 }
 

@@ -70,8 +70,9 @@ def _get_config_of(path: pathlib.Path) -> Callable[..., ConfigDict]:
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        line = f"{error.filename}, line {error.lineno}"
-        raise ConfigError(f"{line}: not Python: {error.msg}") from error
+        # One with zero bytes has no line; it may also be in a module that it imports.
+        place = f"{error.filename}, line {error.lineno}" if error.lineno else path
+        raise ConfigError(f"{place}: not Python: {error.msg}") from error
     except (ImportError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be loaded: {error}") from error
     if not callable(getattr(module, "get_config", None)):

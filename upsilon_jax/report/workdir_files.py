@@ -12,6 +12,7 @@ from upsilon_jax.report.page import write_page
 from upsilon_jax.report.run_files import RunFiles, read_run
 from upsilon_jax.report.unlabeled import write_unlabeled
 from upsilon_jax.workdir import files
+from upsilon_jax.workdir.sums import is_sound, write_sums
 
 
 def remake(workdir: pathlib.Path) -> None:
@@ -21,17 +22,18 @@ def remake(workdir: pathlib.Path) -> None:
       WorkdirError: a file is missing or damaged; one line says which.
     """
     write_all(read_run(workdir))
+    write_sums(workdir, files.LISTED)
 
 
 def remake_missing(workdir: pathlib.Path) -> None:
-    """Makes them again if one is missing, as from a copy without pictures.
+    """Makes them again if one is missing, as from a copy without pictures, or damaged.
 
     The run has ended: what cannot be made is no reason to refuse its result.
     """
     wanted = [files.CURVES, files.REPORT]
     if (workdir / files.FINDINGS).exists():
         wanted += [files.UNLABELED, files.LABEL_NEXT]
-    if not all((workdir / name).exists() for name in wanted):
+    if not all(is_sound(workdir / name) for name in wanted):
         with contextlib.suppress(WorkdirError):
             remake(workdir)
 

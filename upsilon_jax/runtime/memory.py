@@ -41,6 +41,22 @@ def shown(num_bytes: float) -> str:
     return f"{num_bytes:.3g} EiB"
 
 
+def exhausted(error: Exception) -> str:
+    """The line for an error that means that there is no more memory; "" for others.
+
+    XLA raises a RuntimeError with the name of its status, on any device.
+    """
+    said = " ".join(str(error).split())
+    told = ("RESOURCE_EXHAUSTED", "can't start new thread", "std::bad_alloc")
+    if not isinstance(error, MemoryError) and not any(word in said for word in told):
+        return ""
+    return (
+        f"out of memory ({said[:200] or 'nobody says for what'}); lower "
+        "train.batch_size, or the size of network or images; what was saved is good, "
+        "and the same command goes on from there"
+    )
+
+
 def keep_freed() -> None:
     """Lets freed memory stay with the process instead of going back to the system.
 

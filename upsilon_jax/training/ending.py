@@ -21,6 +21,7 @@ from upsilon_jax.types import TrainState
 from upsilon_jax.workdir import files, findings, records, schema
 from upsilon_jax.workdir.schema import Manifest, Result
 from upsilon_jax.workdir.seal import tree_digest
+from upsilon_jax.workdir.sums import forget_sums, write_sums
 
 
 def make_result(run: Run, progress: Progress, found: Found | None) -> Result:
@@ -70,6 +71,7 @@ def write_end(
     manifest = manifest._replace(
         native=result.native, foreign_below=foreign_below(run, state, result.foreign)
     )
+    forget_sums(workdir)
     files.write_json(workdir / files.MANIFEST, manifest)
     interrupts.check()
     shown = found and with_thumbnails(run, found.findings, manifest)
@@ -81,6 +83,9 @@ def write_end(
     interrupts.check()
     write_all(RunFiles(workdir, result, manifest, shown))
     interrupts.check()
+    to_come = {files.RESULT: files.json_bytes(result)}
+    (workdir / files.RESULT).unlink(missing_ok=True)  # of an earlier config
+    write_sums(workdir, files.LISTED, to_come)
     files.write_json(workdir / files.RESULT, result)
 
 

@@ -38,6 +38,7 @@ from upsilon_jax.workdir.observer import Observer, say
 from upsilon_jax.workdir.pace import Pace
 from upsilon_jax.workdir.saved import has_saved, set_run_aside
 from upsilon_jax.workdir.schema import Entry, Manifest, Result
+from upsilon_jax.workdir.sums import forget_sums, write_sums
 
 
 def train_run(
@@ -216,10 +217,12 @@ def _set_aside_together(workdir: pathlib.Path) -> None:
 
 def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
     """What a run leaves at its start, once it is sure that it can go on here."""
+    forget_sums(workdir)
     files.write_json(workdir / files.CONFIG, run.config.to_dict())
     files.write_json(workdir / files.MANIFEST, manifest)
     if photos := file_digests(run.source):
         files.write_json(workdir / files.PHOTOS, photos)
+    write_sums(workdir, files.LISTED)
 
 
 @contextlib.contextmanager

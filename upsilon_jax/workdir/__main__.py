@@ -40,9 +40,12 @@ had to be left out).
 | `label_next.csv` | up to 100 images worth a label: `rank`, which, `reason` |
 | `curves.png` | accuracy, losses and pseudo-labels over the epochs |
 | `report.html` | all of it, with pictures, in one file |
+| `SHA256SUMS` | checksums of all these, `config.json`, manifest and result |
 
-All but `findings.npz` are made from the workdir alone, and can be made again. A run
-that diverged has only curves and report. Columns of `unlabeled.csv`:
+All but `findings.npz` are made from the workdir alone, and can be made again: the same
+command does it where one is missing or damaged. `sha256sum -c SHA256SUMS` checks a
+copy; result and manifest are refused where they do not match. A run that diverged has
+only curves and report. Columns of `unlabeled.csv`:
 
 | column | meaning |
 |---|---|

@@ -29,6 +29,8 @@ FINDINGS = "findings.npz"
 UNLABELED, LABEL_NEXT = "unlabeled.csv", "label_next.csv"
 REPORT = "report.html"
 PHOTOS = "photos.json.gz"  # digest of every photo by path, to name those that changed
+SHOWN = (CURVES, REPORT, UNLABELED, LABEL_NEXT)  # made of the others, for people
+LISTED = (CONFIG, MANIFEST, PHOTOS, FINDINGS, *SHOWN, RESULT)  # with a checksum
 
 _LOST = (
     "restore it from a copy, give another --workdir, or --start_over, which sets the "
@@ -143,10 +145,15 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
     A name that ends in .gz is compressed.
     """
-    text = json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False)
-    # File names may have bytes that are no text: JSON has an escape for them.
-    data = (text + "\n").encode("utf-8", "backslashreplace")
+    data = json_bytes(value)
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
     with written_whole(path) as partial:
         partial.write_bytes(data)
+
+
+def json_bytes(value: Any) -> bytes:
+    """What `write_json` writes."""
+    text = json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False)
+    # File names may have bytes that are no text: JSON has an escape for them.
+    return (text + "\n").encode("utf-8", "backslashreplace")

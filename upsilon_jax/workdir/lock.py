@@ -29,18 +29,19 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
         raise WorkdirError(
             f"{_shown(workdir)}: cannot be a workdir ({error.strerror or error})"
         ) from error
-    with open(descriptor, "r+", encoding="utf-8") as file:
+    # Without a buffer: what a full disk did not take would be written again at the end.
+    with open(descriptor, "rb+", buffering=0) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            holder = file.read().decode("utf-8", "replace").strip()
             raise WorkdirInUse(
-                f"{workdir} is in use by {file.read().strip() or 'another process'}; "
-                "wait for it, or give another --workdir"
+                f"{workdir} is in use by {holder or 'another process'}; wait for it, "
+                "or give another --workdir"
             ) from None
         with contextlib.suppress(OSError):  # a full disk: the lock holds all the same
             file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
 
 

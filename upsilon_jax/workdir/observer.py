@@ -64,6 +64,10 @@ class Observer:
             dynamic_ncols=True,
             bar_format=_BAR,
         )
+        # The clock of the day may be set back, and the bar would wait for it; this one
+        # may not.
+        self._bar._time = time.monotonic
+        self._bar.start_t = self._bar.last_print_t = time.monotonic()
         self.pace = pace
         self._last_line = -np.inf
         self._loss: float | None = None

@@ -17,22 +17,28 @@ from typing import get_type_hints as _hints
 
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.schema import FORMAT, GROUPS, Entry
+from upsilon_jax.workdir.sums import check_sum
 
 Record = TypeVar("Record", bound=tuple)
 
 
 def read(kind: type[Record], path: pathlib.Path) -> Record:
-    """The record in a JSON file; a WorkdirError says in one line why it is none."""
-    return parse(kind, read_json(path), str(path))
+    """The record in a JSON file; a WorkdirError says in one line why it is none.
+
+    Or that it is not the one that was written, where a checksum beside it tells.
+    """
+    return parse(kind, read_json(path, checked=True), str(path))
 
 
-def read_json(path: pathlib.Path) -> Any:
+def read_json(path: pathlib.Path, *, checked: bool = False) -> Any:
     """What is in a JSON file; a WorkdirError says in one line why it cannot be read.
 
-    A name that ends in .gz is uncompressed.
+    A name that ends in .gz is uncompressed. With `checked` a listed checksum counts.
     """
     try:
         data = path.read_bytes()
+        if checked:
+            check_sum(path, data)
         data = gzip.decompress(data) if path.suffix == ".gz" else data
         return json.loads(data)
     except FileNotFoundError:

@@ -1,0 +1,167 @@
+"""Damage to any file of a workdir: passed over, refused in one line, or made again.
+
+Never a traceback, and never another result than the one that was saved.
+"""
+
+import random
+import shutil
+
+import pytest
+
+import upsilon_jax
+from tests.training.tiny_run import interrupt_after, tiny, without_seconds
+from tests.workdir.test_checkpoint import restore, save_steps, state
+from tests.workdir.test_schema import make_result
+from upsilon_jax.errors import WorkdirError
+from upsilon_jax.inference.saved import read_saved
+from upsilon_jax.runtime import sharding
+from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.workdir import findings
+from upsilon_jax.workdir.files import FINDINGS, MANIFEST, RESULT, SHOWN, write_json
+from upsilon_jax.workdir.records import read
+from upsilon_jax.workdir.schema import Result
+from upsilon_jax.workdir.seal import tree_digest
+from upsilon_jax.workdir.sums import SUMS, is_sound, write_sums
+
+pytestmark = pytest.mark.usefixtures("no_tensorboard")
+
+
+def flip(data, rng):
+    damaged = bytearray(data)
+    damaged[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return bytes(damaged)
+
+
+def cut(data, rng):
+    return data[: rng.randrange(len(data))]
+
+
+def blank(data, rng):
+    """As a disk that lost a sector."""
+    start = rng.randrange(len(data))
+    return data[:start] + bytes(len(data[start : start + 512])) + data[start + 512 :]
+
+
+def empty(data, rng):
+    return b""
+
+
+DAMAGES = (flip, cut, blank, empty)
+TIMES = {  # how often each file is damaged
+    RESULT: 60,
+    MANIFEST: 60,
+    "config.json": 60,
+    FINDINGS: 60,
+    SUMS: 12,
+    **dict.fromkeys(SHOWN, 3),
+}
+GOING_ON = ("config.json", MANIFEST, SUMS, ".saved", ".lock")
+IN_CHECKPOINT = 48
+INJECTED = {
+    "test_a_finished_run": sum(TIMES.values()),
+    "test_a_run_that_goes_on": 3 * len(GOING_ON),
+    "test_a_checkpoint": IN_CHECKPOINT,
+}
+
+
+def damaged(path, number):
+    """Changes a file; flips, which are the hardest to notice, in half of the cases."""
+    rng = random.Random(number)
+    change = flip if number % 2 else DAMAGES[number // 2 % len(DAMAGES)]
+    data = path.read_bytes()
+    path.write_bytes(change(data, rng) if data else b"x")
+
+
+def or_refused(function, *args):
+    """What it returns; None if it says in one line why it does not."""
+    try:
+        return function(*args)
+    except WorkdirError as error:
+        assert "\n" not in str(error) and len(str(error)) < 3000
+        return None
+
+
+def config():
+    return tiny(**{"train.epochs": 3, "train.keep_checkpoints": 2})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, no_tensorboard):
+    workdir = tmp_path_factory.mktemp("finished") / "run"
+    return workdir, upsilon_jax.train(config(), workdir)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TIMES)
+def test_a_finished_run(tmp_path, finished, name):
+    """What its command, its model and its findings say is what they said before."""
+    original, result = finished
+    mesh = sharding.data_mesh()
+    weights = lambda saved: tree_digest((saved.params, saved.stats))
+    saved, found = read_saved(original, mesh), findings.load(original / FINDINGS)
+    for number in range(TIMES[name]):
+        workdir = shutil.copytree(original, tmp_path / str(number))
+        damaged(workdir / name, number)
+        assert or_refused(upsilon_jax.train, config(), workdir) in (None, result)
+        if name == MANIFEST:
+            again = or_refused(read_saved, workdir, mesh)
+            assert again is None or again.manifest == saved.manifest
+            assert again is None or weights(again) == weights(saved)
+        if name == FINDINGS:
+            again = or_refused(findings.load, workdir / FINDINGS)
+            assert again is None or tree_digest(again[1:]) == tree_digest(found[1:])
+        if name in SHOWN:  # made again from the others
+            assert (workdir / name).read_bytes() == (original / name).read_bytes()
+        shutil.rmtree(workdir)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GOING_ON)
+def test_a_run_that_goes_on(tmp_path, finished, name):
+    _, whole = finished
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 12)
+        upsilon_jax.train(config(), tmp_path / "stopped")
+    for number in range(3):
+        workdir = shutil.copytree(tmp_path / "stopped", tmp_path / str(number))
+        damaged(workdir / name, number)
+        result = or_refused(upsilon_jax.train, config(), workdir)
+        if result is not None:
+            assert result["resumed_from"]
+            assert result["params_digest"] == whole["params_digest"]
+            histories = (result["history"], whole["history"])
+            assert without_seconds(histories[0]) == without_seconds(histories[1])
+
+
+@pytest.mark.slow
+def test_a_checkpoint(tmp_path):
+    """Each of its files in turn: the state comes back as it was, or the one before."""
+    save_steps(tmp_path / "run", [3, 7])
+    newest = tmp_path / "run" / "checkpoints" / "7"
+    files = sorted(path for path in newest.rglob("*") if path.is_file())
+    passed_over = 0
+    for number in range(IN_CHECKPOINT):
+        workdir = shutil.copytree(tmp_path / "run", tmp_path / str(number))
+        damaged(
+            workdir / files[number % len(files)].relative_to(tmp_path / "run"), number
+        )
+        checkpoint, complaints = restore(workdir)
+        assert tree_digest(checkpoint.state) == tree_digest(state(checkpoint.number))
+        assert checkpoint.record == {"history": [checkpoint.number]}
+        assert len(complaints) == (checkpoint.number == 3)
+        passed_over += checkpoint.number == 3
+    assert passed_over > IN_CHECKPOINT / 4
+
+
+def test_a_number_that_became_another_is_noticed(tmp_path):
+    path = tmp_path / RESULT
+    write_json(path, make_result())
+    write_sums(tmp_path, [RESULT, "absent"])
+    assert read(Result, path).seed == 0 and is_sound(path)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"seed": 0', '"seed": 1'), "utf-8")
+    assert path.read_text("utf-8") != text and not is_sound(path)
+    with pytest.raises(WorkdirError, match="is damaged: SHA256SUMS beside it"):
+        read(Result, path)
+    (tmp_path / SUMS).unlink()  # it was changed on purpose
+    assert read(Result, path).seed == 1
