@@ -1,8 +1,9 @@
-"""How lines of this package look where absl writes the log: without a prefix."""
+"""What a command shows of messages: our lines without a prefix, no lost answers."""
 
 from __future__ import annotations
 
 import logging
+import sys
 
 from absl import logging as absl_logging
 
@@ -21,3 +22,21 @@ class _Plain(absl_logging.PythonFormatter):
 def show_plainly() -> None:
     """Makes absl write lines of this package as they are."""
     absl_logging.get_absl_handler().setFormatter(_Plain())
+
+
+def drop_lost_answers() -> None:
+    """Drops the tracebacks of writes that failed after the save they belong to.
+
+    On a full disk the first one that fails ends the event loop of a save, which is told
+    in a line; tensorstore then shows each other one as "Event loop is closed".
+    """
+    before = sys.unraisablehook
+    if getattr(before, "drops_lost_answers", False):
+        return
+
+    def show(unraisable) -> None:
+        if "Event loop is closed" not in str(unraisable.exc_value):
+            before(unraisable)
+
+    show.drops_lost_answers = True  # type: ignore[attr-defined]
+    sys.unraisablehook = show
