@@ -126,6 +126,7 @@ def set_up_process() -> None:
     for name in ("absl", "asyncio"):
         getLogger(name).addFilter(_is_not_of_orbax)
     messages.show_plainly()
+    messages.drop_lost_answers()
     # TensorFlow, which reads records and writes events here, announces its oneDNN in
     # four lines unless it is off.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")

@@ -2,6 +2,10 @@
 
 import functools
 import os
+import resource
+import signal
+import sys
+import types
 
 import pytest
 
@@ -12,9 +16,11 @@ from tests.workdir.test_schema import make_result
 from upsilon_jax import command as main
 from upsilon_jax import commandline
 from upsilon_jax.errors import WorkdirError
+from upsilon_jax.runtime import messages
 from upsilon_jax.sweep import __main__ as sweep
 from upsilon_jax.workdir.files import CONFIG, RESULT, find_result, write_json
 from upsilon_jax.workdir.lock import locked
+from upsilon_jax.workdir.sums import forget_sums
 from upsilon_jax.workdir.whole import written_whole
 
 CONFIG_OF_RUN = baseline().to_dict()
@@ -133,6 +139,33 @@ def test_a_disk_that_becomes_read_only_is_the_line_of_what_was_written(
     ):
         with written_whole(tmp_path / "result.json"):
             pass
+    with pytest.raises(WorkdirError, match=r"SHA256SUMS: cannot be removed \(Read-"):
+        forget_sums(tmp_path)
+
+
+def test_writes_that_fail_after_their_save_say_nothing_more(monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "unraisablehook", shown.append)
+    for _ in range(2):
+        messages.drop_lost_answers()
+    said = lambda text: types.SimpleNamespace(exc_value=RuntimeError(text))
+    for text in ("Event loop is closed", "a bug"):
+        sys.unraisablehook(said(text))
+    assert [str(one.exc_value) for one in shown] == ["a bug"]
+
+
+def test_a_lock_can_be_taken_on_a_full_disk(tmp_path):
+    """What names the holder is not written, now or when the file is closed."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with locked(tmp_path):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert (tmp_path / ".lock").read_bytes() == b""
 
 
 @pytest.mark.slow

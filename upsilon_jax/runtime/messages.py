@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 from absl import logging as absl_logging
 
@@ -31,3 +32,21 @@ def hush() -> None:
 def are_shown() -> bool:
     """Whether somebody wants to hear of progress; the logger of the package knows."""
     return logging.getLogger(_PACKAGE).isEnabledFor(logging.WARNING)
+
+
+def drop_lost_answers() -> None:
+    """Drops the tracebacks of writes that failed after the save they belong to.
+
+    On a full disk the first one that fails ends the event loop of a save, which is told
+    in a line; tensorstore then shows each other one as "Event loop is closed".
+    """
+    before = sys.unraisablehook
+    if getattr(before, "drops_lost_answers", False):
+        return
+
+    def show(unraisable) -> None:
+        if "Event loop is closed" not in str(unraisable.exc_value):
+            before(unraisable)
+
+    show.drops_lost_answers = True  # type: ignore[attr-defined]
+    sys.unraisablehook = show

@@ -22,6 +22,7 @@ from upsilon_jax.workdir import files, findings, records, schema
 from upsilon_jax.workdir.schema import Manifest, Result
 from upsilon_jax.workdir.seal import tree_digest
 from upsilon_jax.workdir.sums import forget_sums, write_sums
+from upsilon_jax.workdir.whole import remove
 
 
 def make_result(run: Run, progress: Progress, found: Found | None) -> Result:
@@ -79,12 +80,12 @@ def write_end(
         findings.save(workdir / files.FINDINGS, shown)
     else:  # what is there is of an earlier config
         for name in (files.FINDINGS, files.UNLABELED, files.LABEL_NEXT):
-            (workdir / name).unlink(missing_ok=True)
+            remove(workdir / name)
     interrupts.check()
     write_all(RunFiles(workdir, result, manifest, shown))
     interrupts.check()
     to_come = {files.RESULT: files.json_bytes(result)}
-    (workdir / files.RESULT).unlink(missing_ok=True)  # of an earlier config
+    remove(workdir / files.RESULT)  # one of an earlier config
     write_sums(workdir, files.LISTED, to_come)
     files.write_json(workdir / files.RESULT, result)
 

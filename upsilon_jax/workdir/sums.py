@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.workdir.whole import written_whole
+from upsilon_jax.workdir.whole import remove, written_whole
 
 SUMS = "SHA256SUMS"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S+)")
@@ -21,7 +21,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (\S+)")
 
 def forget_sums(workdir: pathlib.Path) -> None:
     """Removes the list."""
-    (workdir / SUMS).unlink(missing_ok=True)
+    remove(workdir / SUMS)
 
 
 def write_sums(

@@ -40,6 +40,15 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
             partial.unlink(missing_ok=True)
 
 
+def remove(path: pathlib.Path) -> None:
+    """Removes a file if it is there; a WorkdirError says why it cannot be."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _, reason = system_error(error)
+        raise WorkdirError(f"{path}: cannot be removed ({reason})") from error
+
+
 def system_error(error: Exception) -> tuple[int | None, str]:
     """Number and text of what the operating system said; (None, "") if it was not it.
 
