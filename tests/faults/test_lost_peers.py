@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 TINY = (
     "--config=digits:upsilon",
-    "--config.train.epochs=16",
+    "--config.train.epochs=10",
     "--config.train.pretrain_epochs=2",
     "--config.train.save_epochs=2",
     "--config.train.batch_size=32",
