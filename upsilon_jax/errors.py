@@ -6,6 +6,7 @@ Anything else that is raised is a fault of the program, and keeps its traceback.
 import difflib
 import enum
 from collections.abc import Iterable
+from typing import Any
 
 
 class ExitCode(enum.IntEnum):
@@ -45,10 +46,23 @@ class WorkdirInUse(WorkdirError):
     """A workdir that another process is at work in."""
 
 
+_LONG = 60  # characters of a value; of more the beginning will do
+
+
+def shown(value: Any) -> str:
+    """A value, or the beginning of a long one."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no number of more than 4,300 digits
+        return "(a number of thousands of digits)"
+    return text if len(text) <= _LONG else f"{text[:40]}… ({len(text):,} characters)"
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """The end of a message about an unknown name: near ones, else some that exist."""
     names = list(names)
-    near = difflib.get_close_matches(name, names, n=3)
+    # What is much longer than any name is near to none, and slow to compare.
+    near = difflib.get_close_matches(name[:_LONG], names, n=3)
     if near:
         return f"did you mean {', '.join(near)}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
