@@ -46,7 +46,8 @@ class WorkdirInUse(WorkdirError):
     """A workdir that another process is at work in."""
 
 
-_LONG = 60  # characters of a value; of more the beginning will do
+# Characters of a value and of a library's message; of more the beginning will do.
+_LONG, _LINE = 60, 200
 
 
 def shown(value: Any) -> str:
@@ -56,6 +57,12 @@ def shown(value: Any) -> str:
     except ValueError:  # Python prints no number of more than 4,300 digits
         return "(a number of thousands of digits)"
     return text if len(text) <= _LONG else f"{text[:40]}… ({len(text):,} characters)"
+
+
+def said(error: BaseException) -> str:
+    """What an error says, in one line; its beginning if it quotes a damaged file."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
