@@ -76,9 +76,8 @@ def refused_in_one_line(function, *args):
     return refusal is not None
 
 
-def values(rng, most):
+def values(rng, _):
     """A field, or two, of a method's preset with a value from anywhere."""
-    del most
     config = preset(METHOD_NAMES[rng.integers(len(METHOD_NAMES))])
     config = config.copy_and_resolve_references()
     fields = list(flatten(config))
@@ -89,9 +88,8 @@ def values(rng, most):
     return 1
 
 
-def set_ups(rng, most):
+def set_ups(rng, _):
     """Valid configs as far as the first array: what the data cannot give is told."""
-    del most
     config = preset(METHOD_NAMES[rng.integers(len(METHOD_NAMES))])
     config = config.copy_and_resolve_references()
     fields = [field for field in flatten(config) if field != "data.name"]
@@ -121,9 +119,8 @@ def set_up(config):
     setup.build_optimizer(config, schedule)
 
 
-def typed(rng, most):
+def typed(rng, _):
     """The command line, with any text after a field."""
-    del most
     method = METHOD_NAMES[rng.integers(len(METHOD_NAMES))]
     fields = list(flatten(preset(method)))
     field, text = fields[rng.integers(len(fields))], TYPED[rng.integers(len(TYPED))]
