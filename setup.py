@@ -21,12 +21,17 @@ CORE = [
     "numpy>=2.1",
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12",
-    "pillow>=11",
+    "pillow>=11.3",  # earlier ones write beyond a buffer (CVE-2025-48379)
     "scipy",
     "tqdm",
 ]
 # tensorflow-datasets uses importlib_resources, and clu tensorboard, without saying so.
-TFDS = ["array_record", "importlib_resources", "tensorflow-datasets>=4.9.10"]
+TFDS = [
+    "array_record",
+    "importlib_resources",
+    "protobuf>=6.31.1",  # it parses records; earlier ones: CVE-2025-4565
+    "tensorflow-datasets>=4.9.10",
+]
 TENSORBOARD = ["tensorboard>=2.21,<2.22"]
 CPU = [*TFDS, *TENSORBOARD, "tensorflow-cpu>=2.21,<2.22"]
 # torch exactly: other versions bring gigabytes of CUDA along.

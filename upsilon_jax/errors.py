@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Iterable
+from typing import Any
 
 
 class ExitCode(enum.IntEnum):
@@ -72,10 +73,30 @@ class PeerLost(UserError):
     exit_code = ExitCode.LOST
 
 
+# Characters of a value and of a library's message; of more the beginning will do.
+_LONG, _LINE = 60, 200
+
+
+def shown(value: Any) -> str:
+    """A value, or the beginning of a long one."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no number of more than 4,300 digits
+        return "(a number of thousands of digits)"
+    return text if len(text) <= _LONG else f"{text[:40]}… ({len(text):,} characters)"
+
+
+def said(error: BaseException) -> str:
+    """What an error says, in one line; its beginning if it quotes a damaged file."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """The end of a message about an unknown name: near ones, else some that exist."""
     names = list(names)
-    near = difflib.get_close_matches(name, names, n=3)
+    # What is much longer than any name is near to none, and slow to compare.
+    near = difflib.get_close_matches(name[:_LONG], names, n=3)
     if near:
         return f"did you mean {', '.join(near)}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

@@ -15,6 +15,7 @@ from PIL import Image
 from tests.data.photo_folder import picture
 from upsilon_jax.data import cache, records, tfds_source
 from upsilon_jax.data.builders import tiny_imagenet
+from upsilon_jax.data.checksums import masked_crc32c
 
 WNIDS = ["n03", "n01", "n02"]  # not sorted in the file
 PER_CLASS, VAL_PER_CLASS = 6, 3
@@ -82,6 +83,13 @@ def prepared(tmp_path_factory):
     return root, files
 
 
+def framed(record):
+    """A record as it stands in a tfrecord file."""
+    size = struct.pack("<Q", len(record))
+    before, after = (struct.pack("<I", x) for x in masked_crc32c([size, record]))
+    return size + before + record + after
+
+
 @pytest.fixture
 def as_tfrecord(prepared, tmp_path):
     """The same data set as tfrecord files in two shards, framed by hand."""
@@ -97,8 +105,7 @@ def as_tfrecord(prepared, tmp_path):
         split["shardLengths"] = [str(len(part)) for part in parts]
         for i, part in enumerate(parts):
             name = f"tiny_imagenet-{split['name']}.tfrecord-{i:05d}-of-00002"
-            frames = [struct.pack("<QI", len(r), 0) + r + bytes(4) for r in part]
-            (folder / name).write_bytes(b"".join(frames))
+            (folder / name).write_bytes(b"".join(map(framed, part)))
     (folder / "dataset_info.json").write_text(json.dumps(info))
     return tmp_path
 

@@ -261,3 +261,20 @@ def test_apportion_is_exact_and_within_room():
             level = counts[free] / weights[free]
             slack = 1 / weights[free]
             assert (level[:, None] <= level[None] + slack[:, None] + slack[None]).all()
+
+
+def test_a_long_tail_of_no_classes_is_refused_in_one_line():
+    labels = np.repeat(np.arange(2), 9)
+    with pytest.raises(ConfigError, match="needs 4 OOD images: there are only 0 left"):
+        make_splits(
+            labels,
+            labels,
+            ("a", "b"),
+            id_classes=("a", "b"),
+            ood_classes=(),
+            labels_per_class=1,
+            num_unlabeled=8,
+            mismatch=0.5,
+            ood_imbalance=2.0,
+            seed=0,
+        )

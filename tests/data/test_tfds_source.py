@@ -103,6 +103,17 @@ def test_a_truncated_tfrecord_is_named(as_tfrecord, cut):
         load_source("tiny_imagenet", data_dir=str(as_tfrecord))
 
 
+@pytest.mark.parametrize("place", [0, 9, 12, 200, -1])
+def test_a_changed_tfrecord_is_named(as_tfrecord, place):
+    path = next(as_tfrecord.rglob("*train.tfrecord-00001-of-00002"))
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    told = "00001-of-00002: (the file ends inside|.* does not fit)"
+    with pytest.raises(DataError, match=told):
+        load_source("tiny_imagenet", data_dir=str(as_tfrecord))
+
+
 def test_missing_records_are_noticed(as_tfrecord):
     path = next(as_tfrecord.rglob("*train.tfrecord-00001-of-00002"))
     path.write_bytes(b"")

@@ -34,3 +34,14 @@ def whole(tmp_path_factory, photos):
         return made[kind]
 
     return find
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many cases each campaign of test_fuzz.py has tried."""
+    passed = terminalreporter.stats.get("passed", [])
+    rows = [value for report in passed for key, value in report.user_properties]
+    if rows:
+        terminalreporter.section("cases")
+        for name, count in rows:
+            terminalreporter.write_line(f"{count:8,}  {name}")
+        terminalreporter.write_line(f"{sum(count for _, count in rows):8,}  in all")

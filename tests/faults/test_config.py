@@ -2,8 +2,10 @@
 
 import time
 
+import numpy as np
 import pytest
 
+from tests.faults.fuzz_config import put
 from tests.training.tiny_run import tiny
 from upsilon_jax import command, commandline
 from upsilon_jax.config import load_config, validate
@@ -129,6 +131,41 @@ def test_the_limits_of_a_container_and_of_the_shell_count(tmp_path, monkeypatch)
     assert memory.most_bytes() == 2**20
     (tmp_path / "memory.max").write_text("max\n")
     assert memory.most_bytes() >= whole
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("method.name", None),
+        ("method.name", 7),
+        ("method.score", ["confidence"]),
+        ("method.threshold", np.array([1, 2])),
+        ("data.name", np.array([1, 2])),
+        ("data.id_classes", (None,)),
+        ("data.ood_classes", [1]),
+        ("data.valid_per_class", None),
+        ("data.ood_imbalance", None),
+        ("model.depth", None),
+        ("model.name", None),
+        ("seed", None),
+        ("train.num_seeds", None),
+        ("train.learning_rate", None),
+        ("method.loss_weight", None),
+    ],
+)
+def test_a_value_of_no_use_is_refused_by_its_field(field, value):
+    config = load_config("digits")
+    put(config, field, value)
+    with pytest.raises(ConfigError, match=f"{field}=.*must be"):
+        validate(config)
+
+
+def test_none_stays_where_the_data_or_a_default_decide():
+    config = load_config("digits", "vat")
+    for field in ("train.batch_size", "data.num_unlabeled", "train.eval_epochs"):
+        put(config, field, None)
+    assert config.method.xi is None
+    validate(config)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import upsilon_jax
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.inference import export
+from upsilon_jax.inference.saved import shapes_of
 from upsilon_jax.workdir.schema import FORMAT, Manifest
 
 CLASSES = ["a", "b"]
@@ -119,3 +120,15 @@ def test_what_could_unpack_to_much_is_refused(tmp_path, manifest):
     path = rewritten(write(tmp_path / "m", manifest), zipfile.ZIP_DEFLATED)
     with pytest.raises(WorkdirError, match="manifest.json is compressed"):
         upsilon_jax.load(path)
+
+
+@pytest.mark.parametrize("fields", [{"width": 0.5}, {"depth": -2}, {"dtype": "int7"}])
+def test_a_network_that_cannot_be_is_one_line(manifest, fields):
+    model = {"name": "wide_resnet", "depth": 10, "width": 1, "dtype": "float32"}
+    heads = {"logits": {"size": 3}}
+    assert shapes_of(manifest._replace(model=model, heads=heads, image_shape=[8, 8, 1]))
+    changed = manifest._replace(
+        model=model | fields, heads=heads, image_shape=[8, 8, 1]
+    )
+    with pytest.raises(WorkdirError, match="manifest.json describes no network"):
+        shapes_of(changed)

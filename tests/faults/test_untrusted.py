@@ -74,6 +74,26 @@ def test_an_npz_whose_array_says_it_is_huge_is_one_line(tmp_path):
         npz.read_arrays(str(tmp_path / "huge.npz"), ("x",), "huge.npz")
 
 
+def test_class_names_that_are_no_list_are_one_line(tmp_path):
+    images, labels = np.zeros((2, 4, 4), np.uint8), np.arange(2)
+    path = str(tmp_path / "a.npz")
+    arrays = {"x_train": images, "y_train": labels, "x_test": images, "y_test": labels}
+    np.savez(path, **arrays, class_names=np.array("cat"))
+    with pytest.raises(DataError, match="class_names must be text, one for each"):
+        npz.load(path=path)
+
+
+def test_a_damaged_file_is_not_quoted_at_length(tmp_path):
+    """Of a wrong length of a name zipfile repeats all that the name would be."""
+    np.savez(tmp_path / "a.npz", x=np.zeros(2000, np.uint8))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    data[26:28] = (1500).to_bytes(2, "little")
+    (tmp_path / "a.npz").write_bytes(data)
+    with pytest.raises(DataError, match="File name in directory") as error:
+        npz.read_arrays(str(tmp_path / "a.npz"), ("x",), "a.npz")
+    assert len(str(error.value)) < 300
+
+
 NAMES = [
     "=1+1",
     "+x",

@@ -263,7 +263,7 @@ def rule_of(field: str, flat: Mapping[str, Any]) -> Rule | None:
     if field in FIELDS:
         return FIELDS[field].rule
     section, _, name = field.rpartition(".")
-    score = flat.get(f"{section}.score")
+    score = str(flat.get(f"{section}.score"))  # a list cannot be looked up
     if name in _THRESHOLDS and score in RANGES:
         estimated = name == "ood_threshold" and score == "confidence"
         return number(between(*RANGES[score]), auto=estimated)

@@ -18,11 +18,23 @@ from upsilon_jax.config.presets import SUPERVISED, factories
 from upsilon_jax.config.rules import MOST_COUNT
 from upsilon_jax.config.schedule import steps_field
 from upsilon_jax.data.source import OWN_FIELDS
-from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.errors import ConfigError, nearest, shown
 from upsilon_jax.methods.selection import AUTO
 
 # Types of fields that have no rule.
 _KINDS = {bool: "True or False", str: "text", (tuple, list): "a tuple of names"}
+# What a value may be; arrays, for example, have no order and no truth.
+_PLAIN = (bool, int, float, str, tuple, list)
+# Fields that may be None although they have a default: then the data decide.
+_LEFT_TO_THE_DATA = {
+    "data.labels_per_class",
+    "data.num_unlabeled",
+    "data.mismatch",
+    "train.batch_size",
+    "train.epochs",
+    "train.pretrain_epochs",
+}
+_OF_A_METHOD = ("num_clusters", "ood_threshold")
 
 
 def validate(config: ConfigDict) -> None:
@@ -45,6 +57,9 @@ def validate(config: ConfigDict) -> None:
 
 def _check_complete(flat: Mapping[str, Any]) -> None:
     """Files that do not begin with `default_config` may lack anything."""
+    for field in ("method.name", "data.name"):  # they say what else there must be
+        if not isinstance(flat.get(field, ""), str):
+            raise ConfigError(f"{field}={shown(flat[field])}: must be text")
     optional = {f"data.{field}" for fields in OWN_FIELDS.values() for field in fields}
     if flat.get("data.name") == "folder":  # nobody knows the classes of D_u
         optional |= {"data.id_classes", "data.ood_classes", "data.ood_imbalance"}
@@ -58,27 +73,32 @@ def _check_complete(flat: Mapping[str, Any]) -> None:
 
 def _check_value(field: str, value: Any, flat: Mapping[str, Any]) -> None:
     """A value of the field's type that follows its rule."""
-    if value is None:
+    if value is None and _may_be_none(field, flat["method.name"]):
         return
     rule = rule_of(field, flat)
-    kind = FIELDS[field].type if field in FIELDS else None
-    allowed = rule.allowed if rule else lambda: _KINDS[kind]
+    kind = FIELDS[field].type if field in FIELDS else _PLAIN
+    allowed = rule.allowed if rule else lambda: _KINDS.get(kind, "a value")
     try:
-        fits = kind is None or isinstance(value, kind)
+        fits = isinstance(value, kind) and isinstance(value, _PLAIN)
         fits = fits and (rule is None or rule.holds(value))
     except TypeError:  # what has no order was compared
         fits = False
+    if fits and isinstance(value, tuple | list):
+        fits = all(isinstance(name, str) for name in value)
     if not fits:
-        raise ConfigError(f"{field}={_shown(value)}: must be {allowed()}")
+        raise ConfigError(f"{field}={shown(value)}: must be {allowed()}")
 
 
-def _shown(value: Any) -> str:
-    """A value, or the beginning of a long one."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python prints no number of more than 4,300 digits
-        return "(a number of thousands of digits)"
-    return text if len(text) <= 60 else f"{text[:40]}… ({len(text):,} characters)"
+def _may_be_none(field: str, method: str) -> bool:
+    """Whether something takes the place of None: the data, or a default."""
+    if field in FIELDS:
+        return FIELDS[field].default is None or field in _LEFT_TO_THE_DATA
+    name = field.rpartition(".")[2]
+    if name in _OF_A_METHOD:
+        return True
+    around = field.startswith("method.upsilon.")
+    parameter = inspect.signature(factories(method)[around]).parameters.get(name)
+    return parameter is not None and parameter.default is None
 
 
 def _check_seeds(flat: Mapping[str, Any]) -> None:

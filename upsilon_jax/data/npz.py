@@ -18,7 +18,7 @@ from upsilon_jax.data.source import (
     counted,
     in_memory_reader,
 )
-from upsilon_jax.errors import ConfigError, DataError
+from upsilon_jax.errors import ConfigError, DataError, said
 from upsilon_jax.runtime import memory
 
 REQUIRED = ("x_train", "y_train", "x_test", "y_test")
@@ -94,8 +94,7 @@ def read_arrays(
     except DataError:
         raise
     except Exception as error:  # numpy and zipfile raise anything on damaged data
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{origin}: cannot be read as .npz ({said})") from error
+        raise DataError(f"{origin}: cannot be read as .npz ({said(error)})") from error
     missing = [name for name in required if name not in arrays]
     if missing:
         raise DataError(f"{origin}: has no {', '.join(missing)}")
@@ -149,6 +148,7 @@ def _class_names(arrays, values: np.ndarray, path) -> tuple[str, ...]:
     if "class_names" not in arrays:
         return tuple(str(value) for value in values)
     names = arrays["class_names"]
-    if names.dtype.kind != "U" or values[0] < 0 or values[-1] >= len(names):
+    text = names.dtype.kind == "U" and names.ndim == 1
+    if not text or values[0] < 0 or values[-1] >= len(names):
         raise DataError(f"{path}: class_names must be text, one for each label from 0")
     return tuple(printable(str(names[value])) for value in values)

@@ -14,18 +14,18 @@ import json
 import os
 import pathlib
 import shutil
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from upsilon_jax.data import cache
+from upsilon_jax.data.checksums import masked_crc32c
 from upsilon_jax.errors import DataError
 
-# Lengths around a record in a tfrecord file: size (8 bytes) and its checksum (4)
-# before, checksum of the data (4) after.
-_HEADER, _FOOTER = 12, 4
+# Around a record in a tfrecord file: its size (8 bytes) and the checksum of that (4)
+# before, the checksum of the data (4) after.
+_SIZE, _HEADER, _FOOTER = 8, 12, 4
 
 _CHUNK = 512  # records read at a time
 
@@ -90,7 +90,8 @@ class _TfRecords:
     """tfrecord files by position: one skips through them to find where records are.
 
     That reads a little of every part of the files, so it serves data that are read as a
-    whole; data that are streamed are converted first.
+    whole; data that are streamed are converted first. Checksums are checked whenever
+    something is read.
     """
 
     def __init__(self, builder: Any, split: str):
@@ -120,22 +121,40 @@ class _TfRecords:
             for number, offset, size in self._frames[list(positions)].tolist():
                 file = open_once(self._paths[number])
                 file.seek(offset)
-                found.append(file.read(size))
-        return found
+                found.append(file.read(size + _FOOTER))
+        wrong = _wrong([(read[:-_FOOTER], read[-_FOOTER:]) for read in found])
+        if wrong is not None:
+            path = self._paths[self._frames[positions[wrong], 0]]
+            raise DataError(f"{path}: a record is damaged, its checksum does not fit")
+        return [read[:-_FOOTER] for read in found]
 
 
-def _frames(path: str) -> Iterator[tuple[int, int]]:
+def _wrong(checked: Sequence[tuple[bytes, bytes]]) -> int | None:
+    """The place of the first (data, checksum) that do not belong together."""
+    data, sums = zip(*checked, strict=True) if checked else ((), ())
+    said = np.frombuffer(b"".join(sums), "<u4")
+    if len(said) != len(data):
+        return 0  # the file has become shorter
+    return next(iter(np.flatnonzero(said != masked_crc32c(data)).tolist()), None)
+
+
+def _frames(path: str) -> list[tuple[int, int]]:
     """(offset, size) of the records of a tfrecord file."""
+    found, sizes = [], []
     with open(path, "rb") as file:
         position, end = 0, os.fstat(file.fileno()).st_size
         while position < end:
             file.seek(position)
             header = file.read(_HEADER)
-            size = struct.unpack("<Q", header[:8])[0] if len(header) == _HEADER else end
-            if position + _HEADER + size + _FOOTER > end:
+            sizes.append((header[:_SIZE], header[_SIZE:]))
+            size = int.from_bytes(header[:_SIZE], "little")
+            if len(header) < _HEADER or position + _HEADER + size + _FOOTER > end:
                 raise DataError(f"{path}: the file ends inside a record")
-            yield position + _HEADER, size
+            found.append((position + _HEADER, size))
             position += _HEADER + size + _FOOTER
+    if _wrong(sizes) is not None:
+        raise DataError(f"{path}: is damaged, the checksum of a size does not fit")
+    return found
 
 
 def table(builder: Any, split: str) -> np.ndarray:

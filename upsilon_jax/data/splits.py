@@ -133,7 +133,7 @@ def _unlabeled_counts(
     """Images of D_u from every ID class and from every OOD class, at most `room`."""
     num_unlabeled = num_unlabeled or _most(id_room.sum(), ood_room.sum(), mismatch)
     num_ood = _round(num_unlabeled * mismatch)
-    if ood_imbalance > 1 and num_ood:
+    if ood_imbalance > 1 and num_ood and len(ood_room):
         tail = _long_tail(ood_room, ood_imbalance)
         if num_ood > tail.sum():
             num_unlabeled = int(tail.sum() / mismatch)

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import export as jax_export
 
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import WorkdirError, said
 from upsilon_jax.inference.described import check_manifest
 from upsilon_jax.workdir import records
 from upsilon_jax.workdir.files import MANIFEST
@@ -83,7 +83,7 @@ def read_export(path: pathlib.Path) -> tuple[Manifest, Callable]:
         manifest = json.loads(text)
     except Exception as error:  # zipfile raises anything on damaged data
         raise WorkdirError(
-            f"{path}: is no exported model, or damaged ({error})"
+            f"{path}: is no exported model, or damaged ({said(error)})"
         ) from error
     manifest = check_manifest(records.parse(Manifest, manifest, str(path)), str(path))
     try:
@@ -91,7 +91,7 @@ def read_export(path: pathlib.Path) -> tuple[Manifest, Callable]:
         calls = set(_CALL.findall(exported.mlir_module())) - _CALLS
     except Exception as error:  # of whatever another version of JAX has written
         raise WorkdirError(
-            f"{path}: this version of JAX cannot read the program ({error})"
+            f"{path}: this version of JAX cannot read the program ({said(error)})"
         ) from error
     if calls:
         raise WorkdirError(f"{path}: its program calls {min(calls)!r}: not run")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
 from upsilon_jax import models
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import WorkdirError, said
 from upsilon_jax.inference.described import check_manifest
 from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.runtime import sharding
@@ -41,11 +42,17 @@ def read_saved(workdir: pathlib.Path, mesh: Mesh) -> Saved:
       WorkdirError: one line says what is missing.
     """
     manifest = read_manifest(workdir)
-    shapes = models.shapes_of(_module(manifest), tuple(manifest.image_shape))
+    shapes = shapes_of(manifest)
     here = sharding.replicated(mesh)
     like = jax.tree.map(lambda shape: shape.update(sharding=here), shapes)
     (params, stats), notes = restore_part(workdir, "ema", like)
     return Saved(manifest, params, stats, tuple(notes))
+
+
+def shapes_of(manifest: Manifest) -> tuple:
+    """Shapes of (params, stats); a WorkdirError if there can be no such network."""
+    with _described():
+        return models.shapes_of(_module(manifest), tuple(manifest.image_shape))
 
 
 def read_manifest(workdir: pathlib.Path) -> Manifest:
@@ -71,13 +78,20 @@ def logits_of(manifest: Manifest, *, native: bool) -> Callable:
 
 
 def _module(manifest: Manifest, *, native: bool = False) -> models.Classifier:
-    try:
+    with _described():
         heads = {name: Head(**fields) for name, fields in manifest.heads.items()}
         heads = {name: _with_tuples(head) for name, head in heads.items()}
         return models.build(heads=heads, native=native, **manifest.model)
-    except (TypeError, ValueError) as error:
+
+
+@contextlib.contextmanager
+def _described() -> Iterator[None]:
+    """Says in one line that a manifest describes no network."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise WorkdirError(
-            f"{MANIFEST} describes no network of this version ({error})"
+            f"{MANIFEST} describes no network of this version ({said(error)})"
         ) from error
 
 

@@ -7,7 +7,7 @@ composed are listed in `BASES` (`compose.py`).
 from collections.abc import Callable
 from functools import partial
 
-from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.errors import ConfigError, nearest, shown
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import baseline
 from upsilon_jax.methods.compose import (
@@ -73,5 +73,5 @@ def resolve(name: str) -> Callable[..., Method]:
     if suffix is not None:
         return composed(base, suffix)
     if name not in METHODS:
-        raise ConfigError(f"method.name={name!r}: {nearest(name, METHODS)}")
+        raise ConfigError(f"method.name={shown(name)}: {nearest(name, METHODS)}")
     return METHODS[name]
