@@ -50,8 +50,10 @@ class Assignment(NamedTuple):
     """Samples to clusters, as `assign` finds them."""
 
     plan: jax.Array  # [M, K] Q
-    potentials: jax.Array  # [K] g of mean 0: Q_i = softmax(log P_i / ε + g) / m
-    error: jax.Array  # [] max_k |K · column sum - 1|
+    # [K] g: Q_i = softmax(log P_i / ε + g) / m. Their mean is 0; below ρ = 1, the g of
+    # what rows keep back is 0 instead.
+    potentials: jax.Array
+    error: jax.Array  # [] max_k |column sum / d_k - 1|, d_k = 1/K unless it is relaxed
 
 
 class TrainState(NamedTuple):

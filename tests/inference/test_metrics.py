@@ -72,7 +72,16 @@ def test_without_clusters_or_without_foreign_images_there_is_nothing_to_say():
     empty = metrics.measure_labels(labels, np.array([0, 1]), 2, 3)
     assert empty.explored_precision is empty.explored_recall is None
     assert empty.cluster_purity is empty.cluster_nmi is None
-    assert empty.cluster_counts == [0, 0, 0]
+    assert empty.cluster_counts == [0, 0, 0] and empty.effective_clusters is None
+
+
+def test_effective_number_of_clusters():
+    """Half of the mass in one and a quarter in each of two: exp(1.5 log 2)."""
+    label, weight = jnp.array([2, 2, 3, 4, 4]), jnp.array([1.0, 1, 1, 0.5, 0.5])
+    found = metrics.measure_labels(PseudoLabels(label, weight), np.full(5, -1), 2, 4)
+    assert found.effective_clusters == pytest.approx(2**1.5)
+    assert metrics.effective_number(np.ones(7)) == pytest.approx(7)
+    assert metrics.effective_number(np.array([0.0, 3, 0])) == 1
 
 
 @pytest.mark.parametrize("sizes", [(4, 7), (1, 5), (5, 1), (1, 1), (9, 2)])

@@ -173,6 +173,35 @@ def test_traces_once_however_many_are_selected():
     assert len(traces) == 1 and len(sizes) == 3
 
 
+def test_explore_leaves_undecided_rows_out():
+    rng = np.random.default_rng(0)
+    logits = np.c_[np.zeros((200, 2)), 3 * rng.standard_normal((200, 4))].astype("f")
+    logits[:20, 0] = 30  # of class 0
+    label, weight = explore(logits, 2, threshold=0.9, mass=0.4)
+    rows = np.arange(200) >= 20
+    rows &= softmax(logits, axis=1)[:, :2].max(1) < 0.9
+    log_probs = log_softmax(logits[:, 2:], axis=1)
+    q = rows.sum() * np.asarray(kernels.sinkhorn(log_probs, where=rows, mass=0.4))
+    chosen = q.sum(1) >= 0.5
+    assert 30 < chosen.sum() < 100
+    np.testing.assert_array_equal(label >= 2, chosen)
+    np.testing.assert_array_equal(label[chosen], 2 + q.argmax(1)[chosen])
+    np.testing.assert_allclose(weight, q.sum(1) * chosen, rtol=1e-5)
+
+
+def test_explore_lets_clusters_differ_in_size():
+    """Nine tenths of the rows are of one kind."""
+    kind = (np.arange(200) % 10 == 9).astype(int)
+    noise = 0.1 * np.random.default_rng(0).standard_normal((200, 2))
+    logits = np.c_[np.zeros((200, 2)), 2 * np.eye(2)[kind] + noise].astype("f")
+
+    def sizes(**more):
+        return np.bincount(explore(logits, 2, threshold=0.9, **more).label)[2:]
+
+    np.testing.assert_array_equal(sizes(relaxation=0.01), [180, 20])
+    assert np.ptp(sizes(relaxation=1e6)) < 20
+
+
 @pytest.mark.parametrize(
     ("shape", "num_classes", "options"),
     [

@@ -153,3 +153,49 @@ def test_padding_is_never_selected():
     own = refreshed(METHODS["upsilon"](C), mixed_logits(), where)
     assert not np.any(np.asarray(own.weight)[25:])
     assert np.any(np.asarray(own.weight)[:25])
+
+
+def explored_logits():
+    """All images are below γ; clusters are of unequal size, some images undecided."""
+    kind = np.where(np.arange(N) % 4 < 3, 0, 1 + np.arange(N) % 3)
+    logits = np.zeros((N, C + K), np.float32)
+    logits[:, C:] = np.linspace(0.2, 3, N)[:, None] * np.eye(K)[kind]
+    return logits
+
+
+@pytest.mark.parametrize("terms", [{"relaxation": 0.1}, {"mass": 0.4}])
+def test_relaxation_and_mass_reach_the_assignment(terms):
+    logits = explored_logits()
+    got = refreshed(
+        METHODS["upsilon"](C, num_clusters=K, ood_threshold=0.9, **terms), logits
+    )
+    want = kernels.explore(logits, C, threshold=0.9, **terms)
+    usual = kernels.explore(logits, C, threshold=0.9)
+    np.testing.assert_array_equal(got.label, want.label)
+    assert_close(got.weight, want.weight)
+    assert (np.asarray(want.label) != np.asarray(usual.label)).any()
+
+
+def test_mass_rises_to_one_over_its_ramp():
+    logits = jnp.asarray(explored_logits())
+    method = METHODS["upsilon"](
+        C,
+        num_clusters=K,
+        ood_threshold=0.9,
+        mass=0.2,
+        start_steps=10,
+        mass_ramp_steps=40,
+    )
+    _, state, _ = setting(method, num_classes=C)
+    selected = lambda step: float(
+        _refresh(
+            method.refresh,
+            state._replace(step=jnp.int32(step)),
+            logits,
+            np.ones(N, bool),
+        ).weight.sum()
+    )
+    start, middle, end = map(selected, (10, 40, 50))
+    assert start < middle < end == pytest.approx(N, rel=1e-5)
+    # ρ = 0.2 + 0.8 exp(-5) = 0.205; images that are assigned by less than half are out.
+    assert start <= 0.3 * N

@@ -207,6 +207,11 @@ WITHOUT_EFFECT = frozenset(
     }
 )
 
+_WEIGHTS = (
+    "loss_weight ova_weight open_weight negative_weight entropy_weight "
+    "consistency_weight pair_weight fairness_weight diversity_weight neighbor_weight"
+).split()
+
 # By the last part of the name: `method.x`, and `method.upsilon.x` of composed methods.
 METHOD_RULES: Mapping[str, Rule] = {
     # scores and thresholds; those that a `score` stands beside have its range
@@ -221,17 +226,11 @@ METHOD_RULES: Mapping[str, Rule] = {
     "epsilon": POSITIVE,
     "num_iters": whole(1),
     "solver": one_of(SOLVERS),
+    "relaxation": POSITIVE,
+    "mass": between(1e-6, 1),
+    "mass_ramp_steps": whole(0),
     # weights of terms, and when they count
-    "loss_weight": at_least(0),
-    "ova_weight": at_least(0),
-    "open_weight": at_least(0),
-    "negative_weight": at_least(0),
-    "entropy_weight": at_least(0),
-    "consistency_weight": at_least(0),
-    "pair_weight": at_least(0),
-    "fairness_weight": at_least(0),
-    "diversity_weight": at_least(0),
-    "neighbor_weight": at_least(0),
+    **dict.fromkeys(_WEIGHTS, at_least(0)),
     "max_weight": POSITIVE,
     "ramp_steps": whole(0),
     "ramp_percent": between(0, 100),

@@ -96,8 +96,9 @@ def _may_be_none(field: str, method: str) -> bool:
     name = field.rpartition(".")[2]
     if name in _OF_A_METHOD:
         return True
-    around = field.startswith("method.upsilon.")
-    parameter = inspect.signature(factories(method)[around]).parameters.get(name)
+    factory = factories(method)[field.startswith("method.upsilon.")]
+    assert factory  # the field is one of its keywords
+    parameter = inspect.signature(factory).parameters.get(name)
     return parameter is not None and parameter.default is None
 
 

@@ -62,7 +62,7 @@ def _one_by_one(message: bytes) -> int:
 @functools.cache
 def _table() -> np.ndarray:
     """[256] T."""
-    table = np.arange(256, dtype=np.uint32)
+    table: np.ndarray = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = (table >> 1) ^ (_POLYNOMIAL * (table & 1))
     return table

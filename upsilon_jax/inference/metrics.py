@@ -60,12 +60,15 @@ def measure_labels(
     confident, explored = (0 <= label) & (label < num_classes), label >= num_classes
     counts = np.bincount(label[confident], minlength=num_classes)
     clusters = np.bincount(label[explored] - num_classes, minlength=num_clusters)
+    weights = np.asarray(labels.weight, np.float64)[explored]
+    sizes = np.bincount(label[explored] - num_classes, weights, num_clusters)
     found = Labels(
         num_selected=int((label >= 0).sum()),
         num_confident=int(confident.sum()),
         per_class=int(counts.min()),
         num_explored=int(explored.sum()),
         cluster_counts=clusters.tolist() if num_clusters else None,
+        effective_clusters=effective_number(sizes) if num_clusters else None,
     )
     if previous is not None:
         changed = int((label != labels_of(previous)).sum())
@@ -105,6 +108,17 @@ def purity(cluster: np.ndarray, label: np.ndarray) -> float | None:
     return float(_contingency(cluster, label).max(axis=1).sum() / cluster.size)
 
 
+def effective_number(sizes: np.ndarray) -> float | None:
+    """exp(H) of the shares of [K] sizes, from 1 to K; None if all are 0."""
+    if not sizes.sum():
+        return None
+    return float(np.exp(_entropy(sizes / sizes.sum())))
+
+
+def _entropy(p: np.ndarray) -> float:
+    return -np.sum(p * np.log(p, where=p > 0, out=np.zeros_like(p)))
+
+
 def normalized_mutual_information(
     cluster: np.ndarray, label: np.ndarray
 ) -> float | None:
@@ -116,11 +130,10 @@ def normalized_mutual_information(
         return None
     joint = _contingency(cluster, label) / cluster.size
     marginals = joint.sum(axis=1), joint.sum(axis=0)
-    entropy = lambda p: -np.sum(p * np.log(p, where=p > 0, out=np.zeros_like(p)))
-    of_cluster, of_label = map(entropy, marginals)
+    of_cluster, of_label = map(_entropy, marginals)
     if not of_cluster + of_label:
         return 1.0
-    information = max(of_cluster + of_label - entropy(joint), 0.0)
+    information = max(of_cluster + of_label - _entropy(joint), 0.0)
     return float(2 * information / (of_cluster + of_label))
 
 

@@ -19,10 +19,21 @@ from upsilon_jax.kernels.arguments import (
 )
 from upsilon_jax.kernels.implicit import plan_tangent
 from upsilon_jax.kernels.meshes import on_any_mesh
-from upsilon_jax.kernels.quasi_newton import cholesky, mass_error, quasi_newton
+from upsilon_jax.kernels.quasi_newton import cholesky, quasi_newton
+from upsilon_jax.kernels.relaxed import (
+    Terms,
+    check_terms,
+    curvature,
+    demand,
+    demand_error,
+    make_columns,
+    safe_step,
+    slope_limit,
+    with_rest,
+    without_rest,
+)
 from upsilon_jax.kernels.samples import (
     Samples,
-    column_maxima,
     dot,
     make_samples,
     mask,
@@ -59,6 +70,8 @@ def balance(
     epsilon: Scalar = 0.05,
     tolerance: Scalar = 1e-5,
     where: ArrayLike | None = None,
+    relaxation: Scalar | None = None,
+    mass: Scalar = 1.0,
 ) -> jax.Array:
     """The assignment of `sinkhorn` at convergence, in few passes over the samples.
 
@@ -80,6 +93,10 @@ def balance(
       tolerance: stops when max_k |K · column sum - 1| is at most this, or after 100
         passes over all samples with the best potentials found.
       where: [M] bool, samples that take part, m of them; all if None.
+      relaxation: λ of `sinkhorn`. ∇J is then q - d with the masses d_k that clusters
+        are to have at g (`kernels/relaxed.py`), and max_k |q_k / d_k - 1| is what
+        `tolerance` is for.
+      mass: ρ of `sinkhorn`.
 
     Returns:
       [M, K] Q as `sinkhorn`: rows sum to 1/m up to rounding, columns to 1/K up to
@@ -102,8 +119,11 @@ def balance(
       [0.5 0.5]
     """
     log_probs, where, epsilon = check_problem(log_probs, epsilon, where)
-    plan, _ = solve(log_probs, where, epsilon, check_tolerance(tolerance))
-    return plan
+    terms = check_terms(epsilon, relaxation, mass)
+    plan, _ = solve(
+        with_rest(log_probs, terms), where, epsilon, terms, check_tolerance(tolerance)
+    )
+    return without_rest(plan, terms)
 
 
 def check_tolerance(tolerance: Scalar) -> Scalar:
@@ -113,20 +133,24 @@ def check_tolerance(tolerance: Scalar) -> Scalar:
 
 @jax.custom_jvp
 def solve(
-    log_probs: jax.Array, where: jax.Array | None, epsilon: Scalar, tolerance: Scalar
+    log_probs: jax.Array,
+    where: jax.Array | None,
+    epsilon: Scalar,
+    terms: Terms,
+    tolerance: Scalar,
 ) -> tuple[jax.Array, jax.Array]:
-    """[M, K] Q and the [K] potentials g that give it, for arguments in their ranges."""
-    return _minimise(log_probs, where, epsilon, tolerance)
+    """[M, T] Q and the [T] potentials g that give it, for arguments in their ranges."""
+    return _minimise(log_probs, where, epsilon, terms, tolerance)
 
 
 @partial(solve.defjvp, symbolic_zeros=True)
 def _solve_jvp(primals, tangents):
-    log_probs, where, epsilon, _ = primals
+    problem, (along, _, stretch, drift, _) = primals[:-1], tangents
     plan, g = solve(*primals)
-    along, stretch = (
-        None if isinstance(x, SymbolicZero) else x for x in (tangents[0], tangents[2])
+    moves = jax.tree.map(
+        lambda x: None if isinstance(x, SymbolicZero) else x, (along, stretch, drift)
     )
-    return (plan, g), plan_tangent(plan, log_probs, where, epsilon, along, stretch)
+    return (plan, g), plan_tangent(plan, g, *problem, *moves)
 
 
 class _State(NamedTuple):
@@ -143,21 +167,22 @@ class _State(NamedTuple):
 
 @jax.jit
 @on_any_mesh(rows=(True, False))
-def _minimise(log_probs, where, epsilon, tolerance):
+def _minimise(log_probs, where, epsilon, terms, tolerance):
     samples = make_samples(log_probs, where, epsilon)
-    target = target_masses(samples)
+    columns = make_columns(samples, terms)
     part = _thin_out(samples)
     first = _start(part)
-    state = _newton(part, target_masses(part), first, _PART_TOLERANCE, _PART_TOLERANCE)
+    of_part = make_columns(part, terms)
+    state = _newton(part, of_part, first, _PART_TOLERANCE, _PART_TOLERANCE)
 
     def attempt(carry):
         rounds, _, state = carry
-        g, error = quasi_newton(samples, target, state.best_g, state.pairs, tolerance)
+        g, error = quasi_newton(samples, columns, state.best_g, state.pairs, tolerance)
         state = state._replace(best_g=g, best_error=error)
         # Not there yet: the part was not typical. Once more, with all samples.
         again = (rounds == 0) & (state.best_error > tolerance)
         start = _restart(first, state, jnp.where(again, 0, _MAX_PASSES))
-        state = _newton(samples, target, start, tolerance, _STAGE_TOLERANCE)
+        state = _newton(samples, columns, start, tolerance, _STAGE_TOLERANCE)
         return rounds + 1, again, state
 
     some = jnp.array(True) if where is None else where.any()
@@ -175,12 +200,6 @@ def _thin_out(samples):
         return samples
     log_probs, where = jax.tree.map(lambda x: x[::stride], samples[:2])
     return Samples(log_probs, where, samples.sharpness)
-
-
-def target_masses(samples: Samples) -> jax.Array:
-    """[K] equal masses of the clusters that some sample can reach."""
-    reachable = ~jnp.isneginf(column_maxima(samples))
-    return reachable / jnp.maximum(reachable.sum(), 1).astype(samples.sharpness.dtype)
 
 
 def _start(samples):
@@ -216,7 +235,7 @@ def _restart(first, state, passes):
     )
 
 
-def _newton(samples, target, state, tolerance, stage_tolerance):
+def _newton(samples, columns, state, tolerance, stage_tolerance):
     """Passes of Newton's method until the best error is within `tolerance`."""
 
     def advance(state: _State) -> _State:
@@ -226,10 +245,11 @@ def _newton(samples, target, state, tolerance, stage_tolerance):
         state = state._replace(
             passes=state.passes + 1, pairs=dot(p.T, p) * samples.weight
         )
-        slope = (state.pairs.sum(axis=1) - target) @ state.step
+        wanted = demand(columns, trial, state.anneal)
+        slope = (state.pairs.sum(axis=1) - wanted) @ state.step
         # J is convex: a slope that has risen to half of -slope has overshot.
-        overshot = slope > -state.slope / 2
-        accepted = _accept(state, trial, target, stage_tolerance)
+        overshot = slope > slope_limit(columns, state.slope, wanted, state.step)
+        accepted = _accept(state, trial, columns, stage_tolerance)
         return jax.tree.map(partial(jnp.where, overshot), _shorten(state), accepted)
 
     searching = lambda s: (s.passes < _MAX_PASSES) & (s.best_error > tolerance)
@@ -244,17 +264,21 @@ def _shorten(state):
     )
 
 
-def _accept(state, trial, target, stage_tolerance):
+def _accept(state, trial, columns, stage_tolerance):
     """Goes to `trial`; there either anneals or chooses the next Newton step."""
-    gradient = state.pairs.sum(axis=1) - target
-    error = mass_error(gradient, target)
+    wanted = demand(columns, trial, state.anneal)
+    masses = state.pairs.sum(axis=1)
+    gradient = masses - wanted
+    error = demand_error(columns, gradient, wanted)
     better = (state.anneal == 1) & ~(error >= state.best_error)
 
     next_stage = (error <= stage_tolerance) | (state.passes > _HURRY_FROM_PASS)
     growth = jnp.where(next_stage, jnp.minimum(_GROWTH, 1 / state.anneal), 1)
     radius = jnp.where(growth > 1, _RADIUS, state.radius)
-    step = -cho_solve((cholesky(state.pairs), True), gradient)
-    step = jnp.where(growth > 1, 0, step - step.mean())
+    extra = curvature(columns, state.pairs, wanted, state.anneal)
+    step = -cho_solve((cholesky(state.pairs, curvature=extra), True), gradient)
+    safe = partial(safe_step, columns, masses, wanted)
+    step = jnp.where(growth > 1, 0, safe(step, state.anneal))
     length = jnp.abs(step).max()
     step *= radius / jnp.maximum(length, radius)
     limit = jnp.finfo(trial.dtype).max / 4  # sums of potentials must not overflow

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from upsilon_jax.kernels.relaxed import Columns, curvature, demand, demand_error
 from upsilon_jax.kernels.samples import Samples, dot, exponents, masses
 
 _MAX_STEPS = 19
@@ -29,7 +30,7 @@ class _State(NamedTuple):
 
 def quasi_newton(
     samples: Samples,
-    target: jax.Array,
+    columns: Columns,
     g: jax.Array,
     pairs: jax.Array,
     tolerance: jax.Array,
@@ -42,7 +43,7 @@ def quasi_newton(
 
     Args:
       samples: M rows.
-      target: [K] masses of the clusters.
+      columns: their masses.
       g: [K] potentials to start from.
       pairs: [K, K] 1/m Σ_i p_i p_iᵀ, of some samples.
       tolerance: stops at this mass error, or when the error no longer falls.
@@ -53,12 +54,15 @@ def quasi_newton(
     # The barrier binds the exponents to g. Else XLA would compute them before the loop
     # around this function, and hold them while Newton's method needs the memory.
     samples, g = jax.lax.optimization_barrier((samples, g))
-    rows, lower = exponents(samples), cholesky(pairs, _SHRINKAGE)
+    extra = curvature(columns, pairs, demand(columns, g))
+    rows, lower = exponents(samples), cholesky(pairs, _SHRINKAGE, extra)
 
     def evaluate(u):
-        gradient = masses(samples, rows, g + u) - target
+        moved = g + u
+        wanted = demand(columns, moved)
+        gradient = masses(samples, rows, moved) - wanted
         slope = solve_triangular(lower, gradient, lower=True)
-        return slope, mass_error(gradient, target)
+        return slope, demand_error(columns, gradient, wanted)
 
     def advance(state):
         step = -dot(state.inverse, state.slope)
@@ -82,7 +86,7 @@ def quasi_newton(
         more = state.steps < _MAX_STEPS
         return (state.best_error > tolerance) & falling & more
 
-    zeros, eye = jnp.zeros_like(target), jnp.eye(target.size, dtype=target.dtype)
+    zeros, eye = jnp.zeros_like(g), jnp.eye(g.size, dtype=g.dtype)
     slope, error = evaluate(zeros)
     start = _State(0, eye, slope, zeros, error, zeros, error)
     end = jax.lax.while_loop(promising, advance, start)
@@ -97,7 +101,9 @@ def _bfgs(inverse, step, change):
     return jnp.where(scale > 0, inverse + correction / scale, inverse)
 
 
-def cholesky(pairs: jax.Array, shrinkage: float = 0.0) -> jax.Array:
+def cholesky(
+    pairs: jax.Array, shrinkage: float = 0.0, curvature: jax.Array | None = None
+) -> jax.Array:
     """[K, K] lower L, L Lᵀ = ∇²J, whose null vector (1, ..., 1) is made regular.
 
     Where rounding makes that fail, ∇²J is taken to be I/K, that of uniform p_i. The
@@ -106,16 +112,27 @@ def cholesky(pairs: jax.Array, shrinkage: float = 0.0) -> jax.Array:
     Args:
       pairs: [K, K] 1/m Σ_i p_i p_iᵀ.
       shrinkage: by how much ∇²J is drawn to its diagonal, in [0, 1].
+      curvature: [K, K] that is added, of relaxed masses.
     """
     num_clusters = len(pairs)
     eye = jnp.eye(num_clusters, dtype=pairs.dtype)
     ridge = 10 * jnp.finfo(pairs.dtype).eps / num_clusters
+    ridge = ridge if curvature is None else 0
     hessian = jnp.diag(pairs.sum(axis=1) + ridge) - pairs
     hessian = jnp.where(eye > 0, hessian, (1 - shrinkage) * hessian)
+    if curvature is not None:
+        return _scaled_cholesky(hessian + curvature)
     lower = jnp.linalg.cholesky(hessian + 1 / num_clusters**2)
     return jnp.where(jnp.isfinite(lower).all(), lower, eye / num_clusters**0.5)
 
 
-def mass_error(gradient: jax.Array, target: jax.Array) -> jax.Array:
-    """Returns max_k |K · column sum - 1|, for the gradient: column sum - target."""
-    return (jnp.abs(gradient) / jnp.where(target > 0, target, 1)).max()
+def _scaled_cholesky(hessian):
+    """The same, where entries of the diagonal may be as unlike as relaxed masses."""
+    diagonal = jnp.diag(hessian)
+    diagonal = jnp.where(diagonal > 0, diagonal, 1)
+    root, eye = jnp.sqrt(diagonal), jnp.eye(len(hessian), dtype=hessian.dtype)
+    scaled = hessian / root[:, None] / root[None, :]
+    scaled += 10 * jnp.finfo(hessian.dtype).eps * eye
+    null = root / jnp.sqrt(diagonal.sum())  # (1, ..., 1), scaled
+    lower = jnp.linalg.cholesky(scaled + null[:, None] * null[None, :])
+    return root[:, None] * jnp.where(jnp.isfinite(lower).all(), lower, eye)

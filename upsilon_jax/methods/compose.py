@@ -62,6 +62,8 @@ def compose(
     epsilon: float = 0.05,
     num_iters: int = 32,
     solver: str = "sinkhorn",
+    relaxation: float | None = None,
+    mass: float = 1.0,
 ) -> Method:
     """RPL (`rebalance`) and SEC (K > 0) around a base method; see the module.
 
@@ -79,6 +81,8 @@ def compose(
       epsilon: likewise.
       num_iters: likewise.
       solver: likewise.
+      relaxation: likewise.
+      mass: likewise, without a ramp.
     """
     around = upsilon(
         num_classes,
@@ -90,6 +94,8 @@ def compose(
         epsilon=epsilon,
         num_iters=num_iters,
         solver=solver,
+        relaxation=relaxation,
+        mass=mass,
     )
     inner = base(num_classes, num_clusters)
     return _put_around(inner, around, num_classes, cuts=rebalance)

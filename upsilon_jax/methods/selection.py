@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from upsilon_jax import kernels
 from upsilon_jax.kernels.confidence import id_confidence
 from upsilon_jax.kernels.foreign import ForeignShare
-from upsilon_jax.kernels.losses import cross_entropy
+from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp
 from upsilon_jax.types import Predictions, PseudoLabels
 
 AUTO = "auto"  # in place of a number: it is estimated
@@ -47,6 +47,8 @@ def select(
     epsilon: float,
     num_iters: int,
     solver: str,
+    relaxation: float | None = None,
+    mass: float | jax.Array = 1.0,
 ) -> PseudoLabels:
     """P = P_τ ∪ P_γ of [N, T] logits.
 
@@ -67,11 +69,21 @@ def select(
         num_iters=num_iters,
         solver=solver,
         where=where,
+        relaxation=relaxation,
+        mass=mass,
     )
-    return PseudoLabels(
-        label=jnp.where(explored.weight > 0, explored.label, confident.label),
-        weight=jnp.maximum(confident.weight, explored.weight),
-    )
+    in_clusters = explored.weight > 0
+    both = zip(explored, confident, strict=True)
+    return PseudoLabels(*(jnp.where(in_clusters, *values) for values in both))
+
+
+def mass_at(
+    step: jax.Array, mass: float, start_steps: int, ramp_steps: int
+) -> float | jax.Array:
+    """ρ at a step: it rises from `mass` to 1 as λ(t) does, or stays where it is."""
+    if ramp_steps == 0 or mass == 1:
+        return mass
+    return mass + (1 - mass) * sigmoid_ramp(step - start_steps, ramp_steps)
 
 
 def estimate_foreign(

@@ -20,6 +20,7 @@ from upsilon_jax.methods.selection import (
     SelfTuned,
     estimated_threshold,
     labels_of,
+    mass_at,
     none_tuned,
     select,
 )
@@ -36,6 +37,9 @@ def upsilon(
     epsilon: float = 0.05,
     num_iters: int = 32,
     solver: str = "sinkhorn",
+    relaxation: float | None = None,
+    mass: float = 1.0,
+    mass_ramp_steps: int = 0,
     loss_weight: float = 1.0,
     ramp_steps: int = 0,
     start_steps: int = 0,
@@ -63,6 +67,11 @@ def upsilon(
       epsilon: ε of Sinkhorn-Knopp; the paper gives none (SwAV's and UNO's value).
       num_iters: Sinkhorn iterations (appendix F).
       solver: "sinkhorn", or "newton" for a converged Q.
+      relaxation: clusters need not be equally large but are drawn to it by so much
+        times a KL (not in the paper); None forces equal sizes.
+      mass: ρ, the share of the images below γ that gets clusters, the most decided
+        first and with their share as weight (not in the paper); 1: all of them.
+      mass_ramp_steps: steps over which ρ rises to 1, in the shape of λ; 0 for none.
       loss_weight: λ.
       ramp_steps: steps over which λ rises, 0 for none (appendix E).
       start_steps: the step from which the ramp counts (the end of pre-training).
@@ -74,6 +83,8 @@ def upsilon(
         raise ValueError(f"ood_threshold={AUTO!r} needs score='confidence'")
     # Without clusters there is nothing to tune: images below γ get no label.
     tuned = ood_threshold == AUTO and num_clusters > 0
+    assignment = {"epsilon": epsilon, "num_iters": num_iters, "solver": solver}
+    assignment["relaxation"] = relaxation
 
     def refresh(state, outputs, where, key):
         gamma = 0.0 if ood_threshold == AUTO else ood_threshold
@@ -88,9 +99,8 @@ def upsilon(
             threshold=threshold,
             ood_threshold=gamma,
             score=score,
-            epsilon=epsilon,
-            num_iters=num_iters,
-            solver=solver,
+            **assignment,
+            mass=mass_at(state.step, mass, start_steps, mass_ramp_steps),
         )
         return SelfTuned(*chosen, gamma) if tuned else chosen
 

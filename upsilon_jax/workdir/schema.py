@@ -89,6 +89,9 @@ class Labels(NamedTuple):
     cluster_counts: Annotated[
         list[int] | None, "images with the label of each cluster"
     ] = None
+    effective_clusters: Annotated[
+        float | None, "so many equal clusters would have the entropy of their sizes"
+    ] = None
     explored_precision: Annotated[
         float | None, "share of OOD images among those with the label of a cluster"
     ] = None
