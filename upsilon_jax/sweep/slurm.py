@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import pathlib
 import shutil
 import sys
@@ -68,7 +69,8 @@ def submit(
         setup=["export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}"],
     )
     try:
-        jobs = executor.map_array(job.run, commands, logs)
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit repeats sbatch there
+            jobs = executor.map_array(job.run, commands, logs)
     except RuntimeError as error:  # of submitit: what sbatch said
         raise UserError(f"SLURM takes no such jobs: {error}") from error
     return jobs[0].job_id.partition("_")[0]
