@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -126,6 +127,7 @@ def test_quiet_leaves_the_summary_and_nothing_is_coloured(tmp_path):
     assert quiet.returncode == 0, quiet.stderr
     assert "upsilon on digits: finished" in quiet.stdout and not quiet.stderr
     ours, theirs = os.openpty()  # as in a terminal, where there is a bar
+    termios.tcsetwinsize(theirs, (24, 100))
     process = subprocess.Popen(
         command(*SMALL, f"--workdir={tmp_path / 'loud'}"),
         cwd=ROOT,
