@@ -154,6 +154,15 @@ def test_a_fault_of_the_program_while_saving_keeps_its_traceback(tmp_path):
             checkpoints.save(1, state(1), {})
 
 
+def test_a_first_save_that_failed_does_not_count_as_one(tmp_path):
+    """A disk that was full has nothing to restore when it has room again."""
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    with mock.patch.object(checkpoints._manager, "save"):  # it never ends
+        checkpoints.save(1, state(1), {})
+    checkpoints.close()
+    assert not has_saved(tmp_path) and restore(tmp_path) == (None, [])
+
+
 def test_what_a_killed_save_left_behind_is_cleared(tmp_path):
     save_steps(tmp_path, [3])
     left = tmp_path / "checkpoints" / "7.orbax-checkpoint-tmp" / "state"

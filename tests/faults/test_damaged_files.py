@@ -17,7 +17,14 @@ from upsilon_jax.inference.saved import read_saved
 from upsilon_jax.runtime import sharding
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.workdir import findings
-from upsilon_jax.workdir.files import FINDINGS, MANIFEST, RESULT, SHOWN, write_json
+from upsilon_jax.workdir.files import (
+    FINDINGS,
+    MANIFEST,
+    REPORT,
+    RESULT,
+    SHOWN,
+    write_json,
+)
 from upsilon_jax.workdir.records import read
 from upsilon_jax.workdir.schema import Result
 from upsilon_jax.workdir.seal import tree_digest
@@ -111,6 +118,8 @@ def test_a_finished_run(tmp_path, finished, name):
             again = or_refused(findings.load, workdir / FINDINGS)
             assert again is None or tree_digest(again[1:]) == tree_digest(found[1:])
         if name in SHOWN:  # made again from the others
+            assert is_sound(workdir / name)
+        if name in SHOWN and name != REPORT:  # which names its folder
             assert (workdir / name).read_bytes() == (original / name).read_bytes()
         shutil.rmtree(workdir)
 

@@ -180,7 +180,7 @@ class Checkpoints:
         with self._named_errors("cannot save"):
             self._manager.wait_until_finished()
             self._manager.close()
-            if self._newest is not None:
+            if checkpoint_numbers(self._workdir):  # the first may have failed
                 mark_saved(self._workdir)
 
     @contextlib.contextmanager
