@@ -90,7 +90,7 @@ def check_plan(plan, where):
 
 def check_columns(plan, x, where, epsilon):
     """As balanced as was asked, where rounding lets it be."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a NaN is no small spread
         spread = np.ptp(np.where(where[..., None], x / epsilon, 0), axis=(-1, -2))
     fit = (spread < MODERATE) & (where.sum(axis=-1) >= x.shape[-1])
     error = abs(plan[fit].sum(axis=1, dtype=np.float64) * x.shape[-1] - 1)

@@ -223,3 +223,9 @@ def test_rows_sharded_over_devices_need_all_reduces_only(rows_over_8_devices):
 def test_bad_arguments(shape, options):
     with pytest.raises(ValueError, match="must be"):
         balance(jnp.zeros(shape), **options)
+
+
+@pytest.mark.parametrize("tolerance", [0, -1, float("nan"), float("inf"), 10**400])
+def test_a_tolerance_beyond_its_range_is_refused(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be in"):
+        balance(np.zeros((4, 2)), tolerance=tolerance)

@@ -115,3 +115,9 @@ def test_traces_once_however_many_are_foreign():
     estimate = jax.jit(lambda *x: (traces.append(0), kernels.foreign_share(*x))[1])
     shares = [round(float(estimate(*mixture(s)).share), 1) for s in (0, 0.5, 1)]
     assert len(traces) == 1 and shares == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize("where", [6, np.ones(5, bool), np.ones((6, 1), bool)])
+def test_a_mask_of_another_shape_is_refused(where):
+    with pytest.raises(ValueError, match=r"where must be \[M\] = \[6\]"):
+        kernels.foreign_share(np.zeros(6), np.zeros(6), where=where)

@@ -222,3 +222,9 @@ def test_traces_once():
 def test_bad_arguments(shape, options):
     with pytest.raises(ValueError, match="must be"):
         sinkhorn(jnp.zeros(shape), **options)
+
+
+@pytest.mark.parametrize("num_iters", [1.5, float("nan"), 10**400])
+def test_iterations_are_whole(num_iters):
+    with pytest.raises(ValueError, match="num_iters must be in .* and whole"):
+        sinkhorn(np.zeros((4, 2)), num_iters=num_iters)

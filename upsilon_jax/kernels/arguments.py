@@ -6,6 +6,7 @@ says so. Of a traced one only the shape is known.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TypeAlias
 
 import jax
@@ -63,6 +64,6 @@ def check_number(name: str, value: Scalar, low: float, high: float) -> Scalar:
 
 def check_num_iters(num_iters: int) -> int:
     """A static number of iterations, which are counted in 32 bits."""
-    if not 1 <= num_iters < 2**31:
-        raise ValueError(f"num_iters must be in [1, 2**31), got {num_iters}")
+    if not isinstance(num_iters, Integral) or not 1 <= num_iters < 2**31:
+        raise ValueError(f"num_iters must be in [1, 2**31) and whole, got {num_iters}")
     return int(num_iters)

@@ -128,7 +128,7 @@ def balance(
 
 def check_tolerance(tolerance: Scalar) -> Scalar:
     """Positive, if it is known."""
-    return check_number("tolerance", tolerance, sys.float_info.min, float("inf"))
+    return check_number("tolerance", tolerance, sys.float_info.min, sys.float_info.max)
 
 
 @jax.custom_jvp

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.arguments import check_where
 from upsilon_jax.kernels.meshes import on_any_mesh
 
 _WIDTH, _LIMIT = 0.25, 30.0  # of a bin; scores beyond ± the limit are at it
@@ -98,7 +99,7 @@ def foreign_share(
         raise ValueError(
             f"scores must be [M] and [n], got {log_odds.shape} and {known.shape}"
         )
-    where = jnp.ones(log_odds.shape, bool) if where is None else where
+    where = check_where(where, log_odds.size)
     return _estimate(log_odds, known, where, held_out=held_out)
 
 
