@@ -54,6 +54,7 @@ class Scale:
     num_predicted: int  # row 9
     sinkhorn: tuple[tuple[int, int], ...]  # row 3: [M, K]
     balance: tuple[Peaked, ...]  # row 4
+    relaxed: tuple[Peaked, ...]  # row 4, sizes drawn together by a KL
     peer_work: int  # row 4: M · K · iterations granted to a peer
     rebalance: tuple[tuple[int, int], ...]  # row 5: [M, C]
     sort_work: int  # row 5: M · C up to which `jnp.sort` is tried
@@ -85,6 +86,9 @@ BOUNDS = {
     "train step, jax.jit": Bound(4.0, 6.0),
     "sinkhorn": Bound(1.5, 3.0),
     "sinkhorn bandwidth": Bound(None, 0.5),
+    # An iteration takes at most 1.1 times as long; with a column more, that is the aim.
+    "sinkhorn, relaxed": Bound(0.91),
+    "sinkhorn, partial": Bound(None, 0.91),
     "balance": Bound(10.0, 50.0),
     "rebalance, numpy": Bound(1.3, 4.0),
     "rebalance, sort": Bound(50.0, 200.0),
@@ -123,6 +127,11 @@ FULL = Scale(
         Peaked(1_000_000, 4, 2.0),
         Peaked(1_000_000, 20, 2.0),
     ),
+    relaxed=(
+        Peaked(40_000, 20, 2.0),
+        Peaked(40_000, 20, 12.0),
+        Peaked(1_000_000, 20, 2.0),
+    ),
     peer_work=4_000_000_000,
     rebalance=((40_000, 100), (1_000_000, 100), (1_000_000, 1000)),
     sort_work=100_000_000,
@@ -155,6 +164,7 @@ QUICK = dataclasses.replace(
         Peaked(40_000, 20, 12.0),
         Peaked(40_000, 20, 2.0, rare=True),
     ),
+    relaxed=(Peaked(40_000, 20, 2.0),),
     peer_work=400_000_000,
     rebalance=((40_000, 100),),
     clusters=(4, 256),

@@ -72,6 +72,7 @@ TINY = dataclasses.replace(
     num_predicted=64,
     sinkhorn=((2000, 20),),
     balance=(Peaked(2000, 4, 2.0), Peaked(2000, 10, 2.0, rare=True)),
+    relaxed=(Peaked(2000, 10, 2.0),),
     peer_work=10_000_000,
     rebalance=((2000, 10),),
     clusters=(4, 8),
