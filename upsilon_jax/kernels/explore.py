@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +74,9 @@ def explore(
       [-1  3  3  2  2] [0. 1. 1. 1. 1.]
     """
     logits, where = check_rows(logits, num_classes, threshold, score, where)
+    problem: dict[str, Any]
     problem = {"epsilon": epsilon, "relaxation": relaxation, "mass": mass}
+    solve: Callable[..., jax.Array]
     if solver == "sinkhorn":
         solve = partial(sinkhorn, num_iters=num_iters, **problem)
     elif solver == "newton":

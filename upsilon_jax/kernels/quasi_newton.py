@@ -116,8 +116,8 @@ def cholesky(
     """
     num_clusters = len(pairs)
     eye = jnp.eye(num_clusters, dtype=pairs.dtype)
-    ridge = 10 * jnp.finfo(pairs.dtype).eps / num_clusters
-    ridge = ridge if curvature is None else 0
+    small = 10 * jnp.finfo(pairs.dtype).eps / num_clusters
+    ridge = small if curvature is None else 0
     hessian = jnp.diag(pairs.sum(axis=1) + ridge) - pairs
     hessian = jnp.where(eye > 0, hessian, (1 - shrinkage) * hessian)
     if curvature is not None:
