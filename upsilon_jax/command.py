@@ -79,11 +79,12 @@ def train_here(options: commandline.Options) -> int:
     """Trains in this process."""
     # After the flags are parsed: a mistyped flag should not wait for these imports.
     import upsilon_jax
+    from upsilon_jax.config import run_name
     from upsilon_jax.workdir.place import local_path
     from upsilon_jax.workdir.schema import DIVERGED
     from upsilon_jax.workdir.summary import summary
 
-    name = commandline.run_name(options.config_name, options.config)
+    name = run_name(options.config_name, options.config)
     workdir = local_path(options.flags.workdir or f"runs/{name}")
     result = upsilon_jax.train(
         options.config,

@@ -8,4 +8,5 @@ command -v slurmctld slurmd munged >/dev/null && exit
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 chmod +x /usr/sbin/policy-rc.d
+apt-get update -qq
 timeout 300 apt-get install -y -qq slurm-wlm munge

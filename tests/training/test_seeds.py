@@ -16,7 +16,7 @@ from tests.training.tiny_run import (
     without_seconds,
 )
 from tests.workdir.test_schema import make_result
-from upsilon_jax.commandline import run_name
+from upsilon_jax.config import run_name
 from upsilon_jax.data.samplers import Draws, in_calls
 from upsilon_jax.methods import METHODS
 from upsilon_jax.runtime import sharding

@@ -12,7 +12,12 @@ from upsilon_jax.config.changes import MAY_CHANGE, may_change
 from upsilon_jax.config.fields import FIELDS, WITHOUT_EFFECT, Field, default_config
 from upsilon_jax.config.flat import differences, flatten, of_seed
 from upsilon_jax.config.from_data import fill
-from upsilon_jax.config.loading import config_names, find_config, load_config
+from upsilon_jax.config.loading import (
+    config_names,
+    find_config,
+    load_config,
+    run_name,
+)
 from upsilon_jax.config.presets import own_data_config, usual_fields, with_method
 from upsilon_jax.config.schedule import Schedule, make_schedule, steps_per_epoch
 from upsilon_jax.config.validation import validate
@@ -36,6 +41,7 @@ __all__ = [
     "may_change",
     "of_seed",
     "own_data_config",
+    "run_name",
     "steps_per_epoch",
     "usual_fields",
     "validate",

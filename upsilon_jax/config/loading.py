@@ -78,3 +78,14 @@ def _get_config_of(path: pathlib.Path) -> Callable[..., ConfigDict]:
     if not callable(getattr(module, "get_config", None)):
         raise ConfigError(f"{path}: has no function get_config")
     return module.get_config
+
+
+def run_name(config_name: str, config: ConfigDict) -> str:
+    """cifar10-upsilon-m50-s0: what tells the runs of a table apart."""
+    seeds = f"s{config.seed}"
+    if config.train.num_seeds > 1:
+        seeds += f"-{config.seed + config.train.num_seeds - 1}"
+    parts = [config_name, config.method.name, seeds]
+    if config.data.mismatch is not None:  # of one's own data nobody knows it
+        parts.insert(2, f"m{100 * config.data.mismatch:g}")
+    return "-".join(parts)

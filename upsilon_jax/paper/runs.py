@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from upsilon_jax.commandline import run_name
-from upsilon_jax.config import ConfigDict, load_config, validate
+from upsilon_jax.config import ConfigDict, load_config, run_name, validate
 from upsilon_jax.config.schedule import steps_per_epoch
 from upsilon_jax.paper.experiments import Experiment, Runs
 

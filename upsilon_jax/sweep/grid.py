@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from upsilon_jax import commandline
-from upsilon_jax.config import ConfigDict, flatten, validate
+from upsilon_jax.config import ConfigDict, flatten, run_name, validate
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
 
@@ -30,7 +30,7 @@ def grid(options: commandline.Options) -> dict[str, ConfigDict]:
         if ratio is not None:
             config.data.mismatch = ratio
         validate(config)
-        runs[commandline.run_name(options.config_name, config)] = config
+        runs[run_name(options.config_name, config)] = config
     return runs
 
 
