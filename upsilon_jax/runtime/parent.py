@@ -97,7 +97,6 @@ def _why(account: bytes) -> str:
     if b"RegisterTask" in account:
         return "the other processes did not come, or the coordinator was not there"
     silent = _SILENT.search(account)
-    number = (
-        int(silent[1] or silent[2]) if silent else 0
-    )  # the coordinator's is not told
+    # Where nothing was silent, the coordinator itself is gone.
+    number = int(silent[1] or silent[2]) if silent else 0
     return f"lost process {number}: it has ended or cannot be reached. {_AGAIN}"

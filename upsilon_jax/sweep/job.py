@@ -14,9 +14,8 @@ from collections.abc import Sequence
 
 from upsilon_jax.errors import ExitCode
 
-MAKE_ROOM = (
-    signal.SIGUSR2
-)  # comes before the time limit, and when another job goes first
+# Comes before the time limit, and when another job goes first.
+MAKE_ROOM = signal.SIGUSR2
 
 _STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)  # the second: before it could answer
 
