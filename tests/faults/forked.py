@@ -145,10 +145,19 @@ _FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
 def _at_file_event(moment: FileEvent, act: Callable[[], None]) -> None:
     left = [moment.number]
 
+    def count():
+        left[0] -= 1
+        if not left[0]:
+            act()
+
+    at_file_events(moment.workdir, count)
+
+
+def at_file_events(workdir: str, act: Callable[[], None]) -> None:
+    """Calls a function whenever a `FileEvent` of a workdir is about to happen."""
+
     def hook(event, args):
-        if event in _FILE_EVENTS and str(args[0]).startswith(moment.workdir):
-            left[0] -= 1
-            if not left[0]:
-                act()
+        if event in _FILE_EVENTS and str(args[0]).startswith(workdir):
+            act()
 
     sys.addaudithook(hook)

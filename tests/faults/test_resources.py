@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import pytest
 import tqdm
 
-from tests.faults.forked import After, Before, at, run
+from tests.faults.forked import After, Before, at, at_file_events, run
 from tests.faults.kinds import left
 from tests.workdir.test_pace import SCHEDULE
 from upsilon_jax.workdir.lock import locked
@@ -35,6 +35,7 @@ STAGES = {
 JUMPS = {"back": -1e9, "forth": 1e9}
 INJECTED = {
     "test_a_full_disk": 2,
+    "test_a_slow_disk": 1,
     "test_a_workdir_that_becomes_read_only": 1,
     "test_too_little_memory": 1,
     "test_a_clock_that_jumps": len(JUMPS),
@@ -86,6 +87,20 @@ def test_a_full_disk(disk, whole, tmp_path):
     assert_one_line(run(*args, workdir=workdir, log=tmp_path / "log"), "No space left")
     resize("64m")
     assert_goes_on(whole, workdir)
+
+
+def _slow_disk(workdir, seconds):
+    at_file_events(workdir, lambda: time.sleep(seconds))
+
+
+@pytest.mark.slow
+def test_a_slow_disk(whole, tmp_path):
+    """Every file waits before it is opened, made, moved or removed."""
+    args, expected = whole("single")
+    workdir = tmp_path / "run"
+    ended = run(*args, workdir=workdir, first=(_slow_disk, str(workdir), 0.03))
+    assert ended.code == 0, ended.said
+    assert left(workdir) == expected
 
 
 def _read_only_at(moment, workdir):

@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from upsilon_jax.kernels.meshes import on_any_mesh
+
 OPERATIONS = tuple(
     "identity auto_contrast equalize rotate solarize color contrast brightness"
     " sharpness shear_x shear_y translate_x translate_y posterize".split()
@@ -68,6 +70,7 @@ def rand_augment(
     return apply_operations(images, operation, level, negative)
 
 
+@on_any_mesh
 def cutout(images: jax.Array, key: jax.Array) -> jax.Array:
     """Greys out a square of half the side, centred anywhere, cut at the border.
 
@@ -92,6 +95,7 @@ def cutout(images: jax.Array, key: jax.Array) -> jax.Array:
     return jnp.where(hole, jnp.uint8(CUTOUT_GREY), images)
 
 
+@on_any_mesh
 def apply_operations(
     images: jax.Array, operation: jax.Array, level: jax.Array, negative: jax.Array
 ) -> jax.Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 import pathlib
 import sys
 import time
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import tqdm
 
+from upsilon_jax.errors import WorkdirError, said
 from upsilon_jax.runtime import messages
 from upsilon_jax.types import PseudoLabels
 from upsilon_jax.workdir import wandb_writer
@@ -143,10 +146,7 @@ class Observer:
         """Writers in the manner of clu's: TensorBoard, and wandb if it is wanted."""
         found: list[Any] = []
         if self._has("TensorBoard", "cpu", "tensorflow", "tensorboard", "clu"):
-            from clu import metric_writers
-
-            events = metric_writers.SummaryWriter(str(workdir / "tensorboard"))
-            found.append(metric_writers.AsyncWriter(events))
+            found.append(_tensorboard(workdir / "tensorboard"))
         if wandb_writer.is_wanted() and self._has("Weights & Biases", "wandb", "wandb"):
             found.append(wandb_writer.WandbWriter(workdir, config))
         return found
@@ -174,3 +174,16 @@ def status(loss: float | None, entry: Entry | None) -> str:
         ("OOD in P {:.0%}", labels and labels.ood_share),
     )
     return "  ".join(form.format(v) for form, v in values if v is not None)
+
+
+def _tensorboard(folder: pathlib.Path) -> Any:
+    from clu import metric_writers
+    from tensorflow.errors import OpError
+
+    try:
+        events = metric_writers.SummaryWriter(str(folder))
+    except OpError as error:  # what the system said stands somewhere in its text
+        texts = (os.strerror(code) for code in errno.errorcode)
+        reason = next((text for text in texts if text in str(error)), said(error))
+        raise WorkdirError(f"{folder}: cannot be written ({reason})") from error
+    return metric_writers.AsyncWriter(events)
