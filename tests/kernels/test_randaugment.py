@@ -9,10 +9,10 @@ import pytest
 from jax import export
 from PIL import Image, ImageEnhance, ImageOps
 
+from upsilon_jax.kernels.cutout import cutout
 from upsilon_jax.kernels.randaugment import (
     OPERATIONS,
     apply_operations,
-    cutout,
     rand_augment,
 )
 

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.kernels.arguments import ArrayLike
-from upsilon_jax.kernels.randaugment import cutout, rand_augment
+from upsilon_jax.kernels.cutout import cutout
+from upsilon_jax.kernels.randaugment import rand_augment
 
 CROP_SCALE = (0.2, 1.0)  # share of the image's area
 CROP_RATIO = (3 / 4, 4 / 3)  # width / height

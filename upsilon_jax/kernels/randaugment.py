@@ -1,4 +1,4 @@
-"""RandAugment and cutout inside jit, on uint8 batches.
+"""RandAugment inside jit, on uint8 batches.
 
 Every image draws its own operations, so a switch under `vmap` would run all branches
 one after the other. Here the five geometric operations are one nearest-neighbour warp
@@ -29,7 +29,6 @@ NUM_LEVELS = 10  # magnitude m of 1..9 stands for the fraction m / 10 of a range
 MAX_ROTATION = 30  # degrees
 MAX_SHEAR = 0.3
 MAX_TRANSLATION = 10 / 32  # of the side: 10 pixels at 32×32
-CUTOUT_GREY = 127
 
 _LEVEL = np.arange(NUM_LEVELS, dtype=np.int32)
 _ENHANCE_PERCENT = 180 * _LEVEL // NUM_LEVELS + 10  # factors 0.28 ... 1.72
@@ -68,31 +67,6 @@ def rand_augment(
     negative, applied = draws[2] < 0.5, draws[3] < APPLY_PROBABILITY
     operation = jnp.where(applied, jnp.asarray(policy)[choice], 0)  # 0: identity
     return apply_operations(images, operation, level, negative)
-
-
-@on_any_mesh
-def cutout(images: jax.Array, key: jax.Array) -> jax.Array:
-    """Greys out a square of half the side, centred anywhere, cut at the border.
-
-    Args:
-      images: [B, H, W, C] uint8.
-      key: random key.
-
-    Returns:
-      [B, H, W, C] uint8; at most (min(H, W) // 2)² pixels of an image have changed.
-    """
-    batch, height, width, _ = images.shape
-    side = min(height, width) // 2
-    centre = jax.random.uniform(key, (2, batch, 1), jnp.float32)
-
-    def covered(centre, size):  # [B, 1] -> [B, size]
-        start = jnp.floor(centre * size).astype(jnp.int32) - side // 2
-        position = jnp.arange(size, dtype=jnp.int32)[None, :]
-        return (position >= start) & (position < start + side)
-
-    rows, columns = covered(centre[0], height), covered(centre[1], width)
-    hole = rows[:, :, None, None] & columns[:, None, :, None]
-    return jnp.where(hole, jnp.uint8(CUTOUT_GREY), images)
 
 
 @on_any_mesh
