@@ -1,5 +1,7 @@
 """The parser of all commands, and what becomes of errors."""
 
+import logging
+
 import pytest
 
 from upsilon_jax import command as train_command
@@ -251,3 +253,16 @@ def test_data_that_are_missing_name_the_config_that_was_asked_for(tmp_path, caps
     assert commandline.call(train_command.COMMAND, train_command.main, argv) == 2
     told = f"run python -m upsilon_jax.data configs/cifar10_svhn.py {place}\n"
     assert capsys.readouterr().err.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "is_shown"),
+    [
+        ("/lib/orbax/checkpoint.py", "saved", False),
+        ("/lib/asyncio.py", "future: <4.orbax-checkpoint-tmp: File too large>", False),
+        ("/lib/asyncio.py", "a task was destroyed", True),
+    ],
+)
+def test_what_orbax_has_to_say_is_not_shown(place, text, is_shown):
+    record = logging.LogRecord("asyncio", logging.ERROR, place, 1, text, None, None)
+    assert commandline._is_not_of_orbax(record) == is_shown

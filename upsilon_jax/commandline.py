@@ -134,7 +134,8 @@ def set_up_process() -> None:
 
 
 def _is_not_of_orbax(record: LogRecord) -> bool:
-    return "/orbax/" not in record.pathname and "/orbax/" not in record.getMessage()
+    # Of a failed write only the name of its file, step.orbax-checkpoint-tmp, tells.
+    return "/orbax/" not in record.pathname and "orbax" not in record.getMessage()
 
 
 def _say(command: Command, error: BaseException | str) -> None:
