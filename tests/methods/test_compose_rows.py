@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.methods.test_compose import BASES, LIVE, C, K, live, with_a_past
-from tests.methods.tiny import assert_same, quick_jit, setting
+from tests.methods.tiny import assert_same, quick_jit, setting, softmax
 from upsilon_jax.kernels.adversarial import adversarial_direction
 from upsilon_jax.methods.ds3l import sample_weight
 from upsilon_jax.types import PseudoLabels
@@ -22,11 +22,6 @@ PSEUDO = PseudoLabels(
 TAU = LIVE["threshold"]
 # Without these values the loss cannot be written down, or is not per row.
 OPTIONS = {"mixmatch": {"alpha": 0.0}, "ds3l": {"num_hidden": 6}}
-
-
-def softmax(z):
-    e = np.exp(z - z.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
 
 
 def ce(z, label):

@@ -8,17 +8,13 @@ from tests.methods.tiny import (
     predict,
     quick_jit,
     setting,
+    softmax,
     value,
 )
 from upsilon_jax.methods.fixmatch import fixmatch
 from upsilon_jax.methods.freematch import Thresholds, fairness, freematch
 
 C = 5
-
-
-def softmax(z):
-    e = np.exp(z - z.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
 
 
 def fairness_by_hand(strong, share, histogram):

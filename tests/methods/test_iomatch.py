@@ -2,16 +2,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.methods.tiny import assert_close, gradient, quick_jit, setting, value
+from tests.methods.tiny import (
+    assert_close,
+    gradient,
+    quick_jit,
+    setting,
+    softmax,
+    value,
+)
 from upsilon_jax.methods.fixmatch import fixmatch
 from upsilon_jax.methods.iomatch import iomatch, open_targets
 
 C, M = 3, 8
-
-
-def softmax(z, axis=1):
-    e = np.exp(z - z.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
 
 
 def cross_entropy(z, target):

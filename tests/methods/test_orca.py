@@ -3,17 +3,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.methods.tiny import gradient, predict, quick_jit, setting, value
+from tests.methods.tiny import gradient, predict, quick_jit, setting, softmax, value
 from upsilon_jax.methods.orca import orca
 from upsilon_jax.types import Head, Predictions
 
 C, OOD = 8, 3
 T = C + OOD
-
-
-def softmax(z):
-    e = np.exp(z - z.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
 
 
 def both_views(forward, state, batch):

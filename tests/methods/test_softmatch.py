@@ -9,17 +9,13 @@ from tests.methods.tiny import (
     predict,
     quick_jit,
     setting,
+    softmax,
     value,
 )
 from upsilon_jax.methods.fixmatch import fixmatch
 from upsilon_jax.methods.softmatch import Confidence, softmatch, truncated_gaussian
 
 C = 5
-
-
-def softmax(z):
-    e = np.exp(z - z.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
 
 
 def by_hand(forward, state, batch, past, decay, n=2.0):

@@ -3,7 +3,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.methods.tiny import assert_close, gradient, quick_jit, setting, value
+from tests.methods.tiny import (
+    assert_close,
+    gradient,
+    quick_jit,
+    setting,
+    softmax,
+    value,
+)
 from upsilon_jax.methods.fixmatch import fixmatch
 from upsilon_jax.methods.ssb import ssb
 
@@ -14,11 +21,6 @@ OFF = {
     "consistency_weight": 0,
     "negative_weight": 0,
 }
-
-
-def softmax(z):
-    e = np.exp(z - z.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
 
 
 def by_hand(forward, state, batch, tau, tau_n):

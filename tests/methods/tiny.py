@@ -6,6 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import special
 
 from upsilon_jax.kernels.batch_norm import (
     batch_norm_leaky_relu,
@@ -16,6 +17,8 @@ from upsilon_jax.types import Batch, TrainState
 IMAGE = (4, 4, 3)
 BN_DECAY = 0.9
 _BN = {"epsilon": 1e-3, "slope": 0.1}
+
+softmax = functools.partial(special.softmax, axis=1)  # not JAX's
 
 
 def shape_of(head):
