@@ -26,10 +26,10 @@ from upsilon_jax.workdir.pace import Pace, Took
 
 LOOP, WORKDIR = "upsilon_jax.training.loop", "upsilon_jax.workdir"
 SAVING = After(f"{WORKDIR}.checkpoint:Checkpoints.save")
-STAGES = {
+STAGES = {  # in the order of time
     "the data are read": After(f"{LOOP}:prepare"),
-    "a save is under way": SAVING,
     "a refresh begins": Before(f"{LOOP}:refresh"),
+    "a save is under way": SAVING,
     "the pictures are drawn": Before("upsilon_jax.training.ending:write_all"),
 }
 JUMPS = {"back": -1e9, "forth": 1e9}
@@ -156,18 +156,26 @@ def jumping(jump, clock=time.time):
     return lambda: clock() + jump * (next(looks) // 2)
 
 
-def _clock_that_jumps(jump):
-    time.time = tqdm.std.time = jumping(jump)
+def _clock_that_jumps_at(moment, jump, checkpoints):
+    """Not within a save: orbax tells by the clock whether one has taken too long."""
+
+    def jump_between_saves(clock=time.time):
+        while list(checkpoints.glob("*tmp*")):
+            time.sleep(0.02)
+        time.time = tqdm.std.time = lambda: clock() + jump
+
+    at(moment, jump_between_saves)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_clock_that_jumps(whole, tmp_path, jump):
     args, expected = whole("single")
-    first = (_clock_that_jumps, JUMPS[jump])
-    ended = run(*args, workdir=tmp_path / "run", first=first)
+    workdir, moment = tmp_path / "run", After(f"{LOOP}:train_epoch", 2)
+    first = (_clock_that_jumps_at, moment, JUMPS[jump], workdir / "checkpoints")
+    ended = run(*args, workdir=workdir, first=first)
     assert ended.code == 0, ended.said
-    assert left(tmp_path / "run") == expected
+    assert left(workdir) == expected
 
 
 @pytest.mark.parametrize("jump", JUMPS)

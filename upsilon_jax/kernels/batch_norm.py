@@ -14,7 +14,10 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from upsilon_jax.kernels.meshes import on_any_mesh
 
+
+@on_any_mesh(rows=(True, False, False))
 def batch_norm_leaky_relu(
     x: jax.Array,
     scale: jax.Array,
