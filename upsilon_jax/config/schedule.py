@@ -57,8 +57,8 @@ class Schedule(NamedTuple):
 
 def make_schedule(config: ConfigDict, method: Method, num_unlabeled: int) -> Schedule:
     """An epoch is one pass over D_u: ceil(|D_u| / M) steps."""
-    train = config.train
-    steps = steps_per_epoch(config, num_unlabeled) * train.epochs
+    train, per_epoch = config.train, steps_per_epoch(config, num_unlabeled)
+    steps = per_epoch * train.epochs
     if steps > MOST_COUNT:
         raise ConfigError(
             f"train.epochs={train.epochs}: makes {steps:,} steps, and there can be at "
@@ -66,7 +66,7 @@ def make_schedule(config: ConfigDict, method: Method, num_unlabeled: int) -> Sch
         )
     refresh = method.refresh_epochs or train.refresh_epochs
     return Schedule(
-        steps_per_epoch=steps_per_epoch(config, num_unlabeled),
+        steps_per_epoch=per_epoch,
         epochs=train.epochs,
         pretrain_epochs=train.pretrain_epochs,
         refresh_epochs=refresh if method.refresh else None,
