@@ -1,6 +1,7 @@
 """Tests run JAX stricter than production, on 8 virtual CPU devices."""
 
 import os
+import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["UPSILON_PIXEL_CACHE"] = "0"  # tests keep nothing in the user's cache
@@ -31,6 +32,15 @@ def pytest_configure(config):
     # Training takes all devices unless one is the default: most tests want just one.
     jax.config.update("jax_default_device", jax.devices()[0])
     compilation.enable_cache(config.cache.mkdir("compiled"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def not_too_many_programs():
+    """Each has several maps of memory. Linux gives a process 65,530, then it crashes."""
+    yield
+    maps = pathlib.Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_bytes().splitlines()) > 15_000:
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the pages name exists, and the examples of the architecture page run."""
+"""What the pages name exists, and the functions that they define do what they say."""
 
 import ast
 import functools
@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from sklearn.metrics import balanced_accuracy_score
 
 from upsilon_jax.config import FIELDS
@@ -131,11 +132,11 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
 
 
-def example(number: int) -> dict:
-    """What an example of the architecture page defines."""
-    block = _CODE.findall((DOCS / "architecture.md").read_text("utf-8"))[number]
+def example(number: int, page: str = "architecture.md") -> dict:
+    """What an example of a page defines."""
+    block = _CODE.findall((DOCS / page).read_text("utf-8"))[number]
     names = {}
-    exec(compile(block, "architecture.md", "exec"), names)
+    exec(compile(block, page, "exec"), names)
     return names
 
 
@@ -154,3 +155,26 @@ def test_the_example_of_a_metric_is_that_of_scikit_learn():
     expected = balanced_accuracy_score(label, logits[:, :3].argmax(1))
     found = example(1)["balanced_accuracy"](logits, label, 3)
     assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_example_of_a_loss_within_rpl_and_sec():
+    names, rng = example(0, "plug_in.md"), np.random.default_rng(0)
+    logits = rng.normal(size=(60, 7)) * 4  # 4 classes, 3 clusters
+    kept, cluster = map(np.asarray, names["relabel"](logits, 4))
+    assert len(set(logits[kept, :4].argmax(1))) == 4
+    assert set(cluster) == {-1, 4, 5, 6} and not np.any(kept & (cluster >= 0))
+    own, group = rng.normal(size=60), cluster >= 0
+    rows = -log_softmax(logits, 1)[np.flatnonzero(group), cluster[group]]
+    expected = (rows.sum() + own[kept].sum()) / 60
+    found = names["around"](own, logits, kept, cluster)
+    assert found == pytest.approx(expected, rel=1e-5)  # float32
+
+
+def test_the_example_of_rpl_alone_leaves_no_cluster():
+    names, rng = example(0, "plug_in.md"), np.random.default_rng(0)
+    logits = rng.normal(size=(60, 4)) * 9
+    kept, cluster = map(np.asarray, names["relabel"](logits, 4))
+    assert kept.any() and not kept.all() and np.all(cluster == -1)
+    own = rng.normal(size=60)
+    expected = own[kept].sum() / 60
+    assert names["around"](own, logits, kept, cluster) == pytest.approx(expected, 1e-5)
