@@ -4,7 +4,7 @@ The package carries the 1,797 images of 8×8 pixels, so nothing is downloaded:
 
     python main.py --config=configs/digits.py:upsilon
 
-About a minute on two CPU cores. No published numbers; the README has ours.
+About a minute on two CPU cores. No published numbers; docs/reproduction.md has ours.
 """
 
 from upsilon_jax.config import default_config, with_method

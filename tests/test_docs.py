@@ -153,7 +153,7 @@ def test_the_example_of_a_metric_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
     logits, label = rng.normal(size=(90, 5)), rng.choice(3, 90, p=(0.6, 0.3, 0.1))
     expected = balanced_accuracy_score(label, logits[:, :3].argmax(1))
-    found = example(1)["balanced_accuracy"](logits, label, 3)
+    found = example(1)["class_mean_accuracy"](logits, label, 3)
     assert found == pytest.approx(expected, abs=1e-12)
 
 
