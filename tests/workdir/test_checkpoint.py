@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -168,6 +170,16 @@ def test_a_second_process_is_told_who_holds_the_workdir(tmp_path):
     with locked(tmp_path):
         assert f"in use by process {os.getpid()}" in run()
     assert run().strip() == "locked"
+
+
+def test_a_file_system_without_locks_is_one_line(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    told = r"cannot be locked \(No locks available\); give a --workdir on another"
+    with pytest.raises(WorkdirError, match=told), locked(tmp_path):
+        pass
 
 
 def test_the_digest_sees_values_shapes_dtypes_and_names():

@@ -39,6 +39,11 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
                 f"{workdir} is in use by {holder or 'another process'}; wait for it, "
                 "or give another --workdir"
             ) from None
+        except OSError as error:
+            raise WorkdirError(
+                f"{workdir}: cannot be locked ({error.strerror}); give a --workdir on "
+                "another file system"
+            ) from error
         with contextlib.suppress(OSError):  # a full disk: the lock holds all the same
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
