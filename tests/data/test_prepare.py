@@ -104,6 +104,24 @@ def test_without_a_network_it_is_one_line_at_once(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("name", "port"), [("tiny_imagenet", 80), ("cifar10", 443)])
+def test_a_host_is_asked_where_it_would_answer(tmp_path, monkeypatch, name, port):
+    asked = []
+
+    def refuse(address, **_):
+        asked.append(address[1])
+        raise OSError("refused")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(prepare.urllib.request, "getproxies", dict)
+    folder = tmp_path / "array_record" / "data"  # not the folder that tfds looks for
+    [job] = prepare.plan(name, str(folder))
+    with pytest.raises(DataError, match="cannot reach") as error:
+        prepare.prepare(job)
+    assert asked == [port]
+    assert f"put it into {folder / 'downloads' / 'manual'}" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("name", "megabytes", "url"),
     [

@@ -243,6 +243,8 @@ def test_class_specifications():
     assert len(id_classes) == 6 and all(c.startswith("cifar10/") for c in id_classes)
     assert len(ood_classes) == 4 and all(c.startswith("svhn/") for c in ood_classes)
     assert resolve_classes(CIFAR10, ANIMALS, "rest", 0) == (ANIMALS, VEHICLES)
+    assert resolve_classes(CIFAR10, "rest", VEHICLES, 0) == (ANIMALS, VEHICLES)
+    assert resolve_classes(CIFAR10, "rest", "rest", 0) == (tuple(CIFAR10), ())
     assert resolve_classes(CIFAR10, "all", (), 0) == (tuple(CIFAR10), ())
     assert resolve_classes(CIFAR10, ("9", "0"), ("1",), 0)[0] == ("truck", "airplane")
     assert resolve_classes(CIFAR10[::-1], ("0",), (), 0)[0] == ("truck",)

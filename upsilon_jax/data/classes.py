@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from upsilon_jax.data.samplers import permutation
 from upsilon_jax.errors import ConfigError, DataError, nearest
@@ -60,10 +61,12 @@ def resolve_classes(
     """
     order = permutation(len(class_names), seed=seed, stream="classes")
     shuffled = [class_names[i] for i in order]
-    chosen_id = _resolve("data.id_classes", id_classes, class_names, shuffled, ())
-    chosen_ood = _resolve(
-        "data.ood_classes", ood_classes, class_names, shuffled, chosen_id
-    )
+    resolve = partial(_resolve, class_names=class_names, shuffled=shuffled)
+    others: tuple[str, ...] = ()
+    if id_classes == "rest" != ood_classes:
+        others = resolve("data.ood_classes", ood_classes, taken=())
+    chosen_id = resolve("data.id_classes", id_classes, taken=others)
+    chosen_ood = resolve("data.ood_classes", ood_classes, taken=chosen_id)
     if not chosen_id:
         raise ConfigError("data.id_classes is empty: there must be at least one class")
     shared = [name for name in chosen_id if name in chosen_ood]
@@ -74,7 +77,7 @@ def resolve_classes(
     return chosen_id, chosen_ood
 
 
-def _resolve(field, spec, class_names, shuffled, taken) -> tuple[str, ...]:
+def _resolve(field, spec, *, class_names, shuffled, taken) -> tuple[str, ...]:
     if isinstance(spec, str):
         if spec == "all":
             return tuple(class_names)

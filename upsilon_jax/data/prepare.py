@@ -126,7 +126,7 @@ def _download(job: Job) -> None:
 def _manual_dir(folder: pathlib.Path) -> pathlib.Path:
     """<data_dir>/downloads/manual, as tfds has it, of a folder that is written."""
     parents = [p for p in folder.parents if p.name == tfds_source.ARRAY_RECORD_DIR]
-    return parents[-1].parent / "downloads" / "manual"
+    return parents[0].parent / "downloads" / "manual"
 
 
 def _check_network(job: Job) -> None:
@@ -135,14 +135,19 @@ def _check_network(job: Job) -> None:
         return  # hosts are not reached directly
     manual = _manual_dir(job.folder)
     missing = [u for u in job.urls if not (manual / u.rpartition("/")[2]).exists()]
-    for host in {urllib.parse.urlsplit(url).hostname for url in missing}:
+    for host, port in {_address(url) for url in missing}:
         try:
-            socket.create_connection((host, 80), timeout=_CONNECT_SECONDS).close()
+            socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
         except OSError as error:
             raise DataError(
                 f"{job.name}: cannot reach {host} ({error}); get {', '.join(missing)} "
                 f"in another way and put it into {manual}"
             ) from error
+
+
+def _address(url: str) -> tuple[str | None, int]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _mb(num_bytes: int) -> str:
