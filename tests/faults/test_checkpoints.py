@@ -1,10 +1,13 @@
 """Nothing that was saved is lost, or taken for something that it is not."""
 
+import inspect
 import json
 import re
 import shutil
+from functools import partial
 from unittest import mock
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -13,6 +16,7 @@ from tests.training.tiny_run import baseline, interrupt_after
 from tests.workdir.test_checkpoint import flip_a_bit, restore, save_steps, state
 from upsilon_jax.config import FIELDS, Schedule, may_change
 from upsilon_jax.errors import WorkdirError
+from upsilon_jax.methods import METHODS
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training.loop import _set_aside_together
 from upsilon_jax.training.progress import Progress, check_fits
@@ -221,6 +225,22 @@ def test_what_decides_the_arrays_or_the_steps_may_not_change():
     assert not fixed & {"train.epochs", "train.learning_rate", "data.data_dir"}
     assert may_change("method.upsilon.threshold")
     assert not may_change("method.upsilon.num_clusters")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_may_change_of_a_method_leaves_its_arrays(name):
+    fields = dict(inspect.signature(METHODS[name]).parameters)
+    needed = {"num_classes": 3, "num_ood_classes": 2}
+    fixed = {field: needed[field] for field in needed if field in fields}
+
+    def arrays(**changed):
+        method, weights = METHODS[name](**fixed, **changed), {"w": jnp.zeros((2, 3))}
+        state = partial(method.init, num_unlabeled=8, hidden=jnp.arange(8) % 5)
+        return method.heads, jax.eval_shape(state, jax.random.key(0), weights)
+
+    for field, parameter in fields.items():
+        if type(parameter.default) is int and may_change(f"method.{field}"):
+            assert arrays(**{field: parameter.default + 1}) == arrays(), field
 
 
 def test_a_run_cannot_become_shorter_than_it_is(tmp_path):

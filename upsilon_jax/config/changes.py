@@ -25,7 +25,14 @@ _CHANGEABLE = (WITHOUT_EFFECT - {"train.num_seeds"}) | {
     "train.ema_decay",
     "train.report_epochs",
 }
-_FIXED_OF_METHOD = ("name", "num_clusters", "num_hidden", "assignment_seed")
+_FIXED_OF_METHOD = (
+    "name",
+    "num_clusters",
+    "num_hidden",
+    "num_heads",
+    "align_batches",
+    "assignment_seed",
+)
 MAY_CHANGE = ", ".join(
     [*sorted(_CHANGEABLE), f"method.* but {', '.join(_FIXED_OF_METHOD)}"]
 )
