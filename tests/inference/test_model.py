@@ -81,6 +81,8 @@ def test_what_is_transparent_is_seen_on_white(model):
         (np.zeros((30, 20, 3), np.uint8), r"images\[None\]"),
         ([np.zeros((8, 8), np.float32)], r"images\[0\]: must be uint8"),
         ("no/such", "no/such: there is no such file or folder"),
+        (5, r"images: no images, nor a path \(int\)"),
+        ([[[0, 1], [2, 3]]], r"no images, nor a path \(int\)"),
     ],
 )
 def test_what_is_no_image_is_one_line(model, images, told):

@@ -68,6 +68,8 @@ def find_pictures(
         return _of_path(os.fspath(images), fit, skipped)
     if hasattr(images, "ndim"):
         return _of_array(np.asarray(images), fit, origin)
+    if not isinstance(images, Iterable):
+        raise DataError(f"{origin}: no images, nor a path ({type(images).__name__})")
     found = []
     for place, one in enumerate(images):
         if hasattr(one, "ndim"):
