@@ -36,7 +36,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True, scope="module")
 def not_too_many_programs():
-    """Each has several maps of memory. Linux gives a process 65,530, then it crashes."""
+    """Each has several maps of memory: beyond 65,530 of them Linux ends the process."""
     yield
     maps = pathlib.Path("/proc/self/maps")
     if maps.exists() and len(maps.read_bytes().splitlines()) > 15_000:

@@ -55,7 +55,7 @@ def openmatch(
     Heads: z [., T], and o [., 2, C] without bias, p = softmax over the axis of size 2;
     p[:, 1, j] is "is class j". With two views a, b of every labeled and unlabeled image
 
-        L = L_x + L_ova + 0.1 L_oem + λ L_socr + L_fix
+        L = L_x + λ_o L_ova + λ_e L_oem + λ L_socr + L_fix
         L_x, L_ova  mean over the 2B labeled rows of CE and of `one_vs_all`
         L_oem       mean over the 2M unlabeled rows of `detector_entropy`
         L_socr      mean over the M images of Σ (p_a - p_b)²; both sides have gradient
@@ -77,8 +77,8 @@ def openmatch(
     Args:
       num_classes: C.
       num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
-      ova_weight: of L_ova.
-      entropy_weight: of L_oem.
+      ova_weight: λ_o.
+      entropy_weight: λ_e.
       consistency_weight: λ of L_socr; 0.5 for CIFAR-10, 1 for CIFAR-100.
       threshold: τ of L_fix.
       start_steps: when L_fix begins; the default is 10 epochs of 157 steps.

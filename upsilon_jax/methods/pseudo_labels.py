@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from upsilon_jax.kernels.losses import cross_entropy, sigmoid_ramp, weighted_mean
 from upsilon_jax.methods.base import Method, whole_state
+from upsilon_jax.methods.baseline import joint_pass
 from upsilon_jax.methods.selection import none_selected, rows_and_weights, rows_of
 from upsilon_jax.types import Aux, Head
 
@@ -83,14 +84,8 @@ def pseudo_label_loss(
         raise ValueError(f"pseudo_batches={pseudo_batches!r}: not in {PSEUDO_BATCHES}")
 
     def loss(forward, params, state, batch, key):
-        num_labeled = batch.label.shape[0]
-        images = jnp.concatenate([batch.image[0], batch.views[0]])
-        outputs, stats = forward(params, state.stats, images, key, True)
-        logits = outputs["logits"]
-        labeled = jnp.mean(cross_entropy(logits[:num_labeled], batch.label))
-
+        labeled, (z_u,), stats = joint_pass(forward, params, state, batch, key)
         label, weight = rows_of(state.method, batch.index)
-        z_u = logits[num_labeled:]
         per_row, weight = rows_and_weights(
             cross_entropy(z_u, label), weight, z_u, batch.pseudo, num_classes
         )

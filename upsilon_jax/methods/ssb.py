@@ -46,7 +46,7 @@ def ssb(
     axis of size 2. With views a, b (weak) and s (strong) of an unlabeled image, and a
     weak and a strong one of a labeled image,
 
-        L = L_x + L_ova + 0.1 L_oem + λ L_socr + λ_u L_fix + λ_n L_neg
+        L = L_x + λ_o L_ova + λ_e L_oem + λ L_socr + λ_u L_fix + λ_n L_neg
         L_x     mean CE over weak labeled rows
         L_ova   mean `positives` over weak labeled rows, and the mean over weak and
                 strong ones and over all C classes of 1[c ≠ y] (-log o(is not c))
@@ -67,8 +67,8 @@ def ssb(
       num_classes: C.
       threshold: τ.
       negative_threshold: τ_n.
-      ova_weight: of L_ova.
-      entropy_weight: of L_oem.
+      ova_weight: λ_o.
+      entropy_weight: λ_e.
       consistency_weight: λ of L_socr; 0.5 for CIFAR-10, 1 for CIFAR-100.
       negative_weight: λ_n.
       loss_weight: λ_u.

@@ -72,13 +72,13 @@ def train_run(
     with locked(workdir) if chief else contextlib.nullcontext():
         if start_over:
             _set_aside_together(workdir)
-        find = lambda config: files.find_result(
+        finished = lambda config: files.find_result(
             workdir,
             config.to_dict(),
             override=override_config,
             left_open=left_open(config),
         )
-        if found := find(config):  # the data may be gone
+        if found := finished(config):  # the data may be gone
             if chief:
                 remake_missing(workdir)
             return found
@@ -92,8 +92,7 @@ def train_run(
         manifest = make_manifest(run, state)
         if has_saved(workdir):
             check_unchanged(workdir, manifest, run.source)
-        if found := find(run.config):  # what was left open is now chosen
-            return found
+        finished(run.config)  # refuses what is now chosen, if it was otherwise before
         if chief:
             clear_unfinished(workdir)
         if pretrained:
