@@ -57,6 +57,15 @@ def test_runs_that_diverge_are_below_all_others(sign, verdict):
     assert judged.verdict == verdict
 
 
+@pytest.mark.parametrize("sign", [LESS, MORE])
+def test_runs_that_all_diverge_decide_nothing(sign):
+    runs = by_fingerprint(
+        *(made.desk(name, 1.0, 0.6, status="diverged") for name in ("pl", "rpl"))
+    )
+    judged = verdicts.judge(ABOVE._replace(sign=sign), runs, "cifar10_desk")
+    assert judged.verdict == OPEN
+
+
 @pytest.mark.parametrize(
     ("several", "verdict"),
     [
