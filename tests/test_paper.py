@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from upsilon_jax import commandline
-from upsilon_jax.errors import ConfigError
+from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.paper import __main__ as command
 from upsilon_jax.paper import cost
 from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment, Runs
@@ -94,10 +94,18 @@ def test_a_mistake_is_one_line(argv, told, tmp_path):
 
 
 def test_an_experiment_without_runs_prints_what_was_published(tmp_path, capsys):
-    told = ["e7", f"--workdir={tmp_path}"]  # it has no runs at desk scale
+    workdir = tmp_path / "runs" / "desk"  # nothing was run here before
+    told = ["e7", f"--workdir={workdir}"]  # it has no runs at desk scale
     assert command.main(commandline.parse(command.COMMAND, told)) == 0
     table = capsys.readouterr().out
-    assert "62.10" in table and table.strip() in (tmp_path / "E7/table.md").read_text()
+    assert "62.10" in table and table.strip() in (workdir / "E7/table.md").read_text()
+
+
+def test_a_table_of_a_folder_that_is_not_there_is_refused(tmp_path):
+    told = ["E7", "--table_only", f"--workdir={tmp_path / 'typo'}"]
+    with pytest.raises(UserError, match="typo: there is no such folder"):
+        command.main(commandline.parse(command.COMMAND, told))
+    assert not (tmp_path / "typo").exists()
 
 
 def test_the_list_has_a_line_for_each(monkeypatch, capsys):

@@ -38,7 +38,7 @@ def read_runs(folder: pathlib.Path, *, may_be_empty: bool = False) -> list[Run]:
         same run twice.
     """
     folder = pathlib.Path(folder)
-    if may_be_empty and not folder.is_dir():
+    if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
     found = sorted(folder.rglob("*.json"))
     results = {path: _read(path) for path in found if path.name == RESULT}

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and the folders they are in."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
     finally:
         with contextlib.suppress(OSError):  # a disk that became read-only
             partial.unlink(missing_ok=True)
+
+
+def make_folder(path: pathlib.Path) -> None:
+    """Makes a folder if it is not there; a WorkdirError says why it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _, reason = system_error(error)
+        raise WorkdirError(f"{path}: cannot be a folder ({reason})") from error
 
 
 def remove(path: pathlib.Path) -> None:
