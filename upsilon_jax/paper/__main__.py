@@ -30,7 +30,7 @@ from upsilon_jax.report.runs import Run, fingerprint
 from upsilon_jax.report.tables import paper_table
 from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.workdir.place import local_path
-from upsilon_jax.workdir.whole import make_folder
+from upsilon_jax.workdir.whole import make_folder, written_whole
 
 ALL, CLAIMS = "all", "claims"
 
@@ -97,8 +97,9 @@ def _show(experiment: Experiment, output: pathlib.Path, runs: list[Run]) -> None
     """Prints the table; both go to files beside the runs."""
     if experiment.table:
         table = markdown(paper_table(experiment.table, runs))
-        output.mkdir(parents=True, exist_ok=True)
-        (output / "table.md").write_text(table + "\n", encoding="utf-8")
+        make_folder(output)
+        with written_whole(output / "table.md") as partial:
+            partial.write_text(table + "\n", encoding="utf-8")
         print(table)
     for figure in experiment.figures if runs else ():
         try:

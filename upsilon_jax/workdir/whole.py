@@ -15,6 +15,8 @@ def check_place(path: pathlib.Path) -> None:
     """Raises a WorkdirError if a file cannot be written there, before any work."""
     if path.is_dir():
         raise WorkdirError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():  # as /dev/null, which must stay
+        raise WorkdirError(f"{path}: is no file; give the name of one")
     if not path.absolute().parent.is_dir():
         raise WorkdirError(f"{path}: there is no folder {path.parent}")
     if not os.access(path.absolute().parent, os.W_OK):
