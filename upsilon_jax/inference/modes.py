@@ -1,4 +1,7 @@
-"""What `main.py` does in its other modes: a run is read, and nothing of it changed.
+"""What `main.py` does in its other modes: a run is read, and not trained.
+
+`report` makes anew what the run shows to people, and the checksums; no mode changes
+what the run wrote down.
 
 Each function takes what the flags of the same names say, and returns what to tell the
 person.
