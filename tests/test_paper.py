@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from upsilon_jax import commandline
+from upsilon_jax.data import load_source
 from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.paper import __main__ as command
 from upsilon_jax.paper import cost
@@ -63,7 +64,25 @@ def test_the_cost_of_a_network_is_that_of_its_multiplications():
     third = 2 * 2 * (9 * 32 * 64 + 9 * 64 * 64 + 32 * 64)
     by_hand = 2 * (stem + first + second + third + 64 * 10)
     # Beside them there are BatchNorm and ReLU, and borders that multiply nothing.
-    assert cost.forward_flops(10, 1, 8) == pytest.approx(by_hand, rel=0.35)
+    assert cost.forward_flops(10, 1, (8, 8, 3)) == pytest.approx(by_hand, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "shape"),
+    [
+        ("digits", {}, load_source("digits").image_shape),
+        ("digits", {"data.image_size": 16}, (16, 16, 1)),
+        ("cifar10_svhn", {}, (32, 32, 3)),
+        ("cifar10_desk", {}, (16, 16, 3)),
+        ("tin", {}, (64, 64, 3)),
+    ],
+)
+def test_a_probe_has_the_shape_of_the_images(name, fields, shape, monkeypatch):
+    probed = []
+    monkeypatch.setattr(cost, "image_seconds", lambda *a: probed.append(a) or 0.0)
+    runs = Runs(name, ("baseline",), (0.5,), (0,), fields)
+    cost.hours(configs_of(Experiment("", (), (runs,), (runs,)), "desk", {}), "desk")
+    assert [asked[2] for asked in probed] == [shape]
 
 
 def test_images_count_twice_once_unlabeled_ones_take_part():
