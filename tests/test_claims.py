@@ -6,6 +6,7 @@ from tests.report import made
 from upsilon_jax.paper import verdicts
 from upsilon_jax.paper.claims import CLAIMS, LESS, MORE, Check, Side
 from upsilon_jax.paper.verdicts import FAILS, HOLDS, NOT_RUN, OPEN
+from upsilon_jax.workdir.schema import Entry, Labels
 
 ABOVE = Check(Side("rpl"), Side("pl"))
 
@@ -54,6 +55,36 @@ def test_the_whole_interval_must_be_on_one_side(differences, sign, verdict):
 def test_runs_that_diverge_are_below_all_others(sign, verdict):
     runs = runs_of((1.0, 1.0), status="diverged")
     judged = verdicts.judge(ABOVE._replace(sign=sign), runs, "cifar10_desk")
+    assert judged.verdict == verdict
+
+
+@pytest.mark.parametrize("sign", [LESS, MORE])
+def test_runs_that_all_diverge_decide_nothing(sign):
+    runs = by_fingerprint(
+        *(made.desk(name, 1.0, 0.6, status="diverged") for name in ("pl", "rpl"))
+    )
+    judged = verdicts.judge(ABOVE._replace(sign=sign), runs, "cifar10_desk")
+    assert judged.verdict == OPEN
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict"),
+    [((0, 1000, 1000, 6000), HOLDS), ((0, 6000, 6000, 1000), FAILS)],
+)
+def test_more_and_more_is_from_the_first_refresh_to_the_last(counts, verdict):
+    """D_u has 10,000 images, all foreign; epochs 2 and 4 end with a refresh."""
+    changed = (None, 9, None, 9)
+    labels = [
+        Labels(count, count, 0, 0, ood_share=1.0, num_changed=number)
+        for count, number in zip(counts, changed, strict=True)
+    ]
+    history = [Entry(i, i, {}, labels=one) for i, one in enumerate(labels, start=1)]
+    runs = made.runs(
+        *(made.desk("pl", 1.0, 0.6, seed, history=history) for seed in (0, 1))
+    )
+    check = CLAIMS["C9"].checks[-1]
+    judged = verdicts.judge(check, {runs[0].fingerprint: runs}, "cifar10_desk")
+    assert (judged.ours.mean, judged.theirs.mean) == (counts[-1] / 100, counts[1] / 100)
     assert judged.verdict == verdict
 
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from upsilon_jax import commandline
-from upsilon_jax.errors import ConfigError
+from upsilon_jax.data import load_source
+from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.paper import __main__ as command
 from upsilon_jax.paper import cost
 from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment, Runs
@@ -63,7 +64,25 @@ def test_the_cost_of_a_network_is_that_of_its_multiplications():
     third = 2 * 2 * (9 * 32 * 64 + 9 * 64 * 64 + 32 * 64)
     by_hand = 2 * (stem + first + second + third + 64 * 10)
     # Beside them there are BatchNorm and ReLU, and borders that multiply nothing.
-    assert cost.forward_flops(10, 1, 8) == pytest.approx(by_hand, rel=0.35)
+    assert cost.forward_flops(10, 1, (8, 8, 3)) == pytest.approx(by_hand, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "shape"),
+    [
+        ("digits", {}, load_source("digits").image_shape),
+        ("digits", {"data.image_size": 16}, (16, 16, 1)),
+        ("cifar10_svhn", {}, (32, 32, 3)),
+        ("cifar10_desk", {}, (16, 16, 3)),
+        ("tin", {}, (64, 64, 3)),
+    ],
+)
+def test_a_probe_has_the_shape_of_the_images(name, fields, shape, monkeypatch):
+    probed = []
+    monkeypatch.setattr(cost, "image_seconds", lambda *a: probed.append(a) or 0.0)
+    runs = Runs(name, ("baseline",), (0.5,), (0,), fields)
+    cost.hours(configs_of(Experiment("", (), (runs,), (runs,)), "desk", {}), "desk")
+    assert [asked[2] for asked in probed] == [shape]
 
 
 def test_images_count_twice_once_unlabeled_ones_take_part():
@@ -94,10 +113,18 @@ def test_a_mistake_is_one_line(argv, told, tmp_path):
 
 
 def test_an_experiment_without_runs_prints_what_was_published(tmp_path, capsys):
-    told = ["e7", f"--workdir={tmp_path}"]  # it has no runs at desk scale
+    workdir = tmp_path / "runs" / "desk"  # nothing was run here before
+    told = ["e7", f"--workdir={workdir}"]  # it has no runs at desk scale
     assert command.main(commandline.parse(command.COMMAND, told)) == 0
     table = capsys.readouterr().out
-    assert "62.10" in table and table.strip() in (tmp_path / "E7/table.md").read_text()
+    assert "62.10" in table and table.strip() in (workdir / "E7/table.md").read_text()
+
+
+def test_a_table_of_a_folder_that_is_not_there_is_refused(tmp_path):
+    told = ["E7", "--table_only", f"--workdir={tmp_path / 'typo'}"]
+    with pytest.raises(UserError, match="typo: there is no such folder"):
+        command.main(commandline.parse(command.COMMAND, told))
+    assert not (tmp_path / "typo").exists()
 
 
 def test_the_list_has_a_line_for_each(monkeypatch, capsys):

@@ -75,6 +75,13 @@ def test_predictions_of_a_folder(run, told, folder, tmp_path):
     assert not listed.exists() and len(read(output)) == 6
 
 
+def test_an_earlier_list_that_cannot_be_removed_is_one_line(told, folder, tmp_path):
+    (tmp_path / "a.skipped.txt").mkdir()
+    args = ("--mode=predict", f"--images={folder}/1", f"--output={tmp_path}/a.csv")
+    code, text = told(*args)
+    assert code == 2 and "a.skipped.txt: cannot be removed" in text
+
+
 def test_predictions_go_into_the_run_and_arrays_have_an_index(run, told, tmp_path):
     np.savez(tmp_path / "some, images.npz", x=run.images[:3])
     code, text = told("--mode=predict", f"--images={tmp_path}/some, images.npz")

@@ -75,11 +75,28 @@ def test_summaries_are_written_and_read_as_runs(report, tmp_path):
         (["--metric=acuracy"], "--metric=acuracy: no such metric; did you mean accur"),
         (["--format=tex"], "--format=tex: no such format; did you mean latex"),
         (["--table=ablation", "--figure=ratio", "--output=x"], "not for both"),
+        ([f"--summaries={__file__}"], "cannot be a folder"),
         (["--figure=cost"], "no Υ-Model with several K or iterations here"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(report, flags, message):
     code, shown, error = report(*flags)
+    assert code == 2 and not shown and message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--output={tmp}/a/b.md"], "there is no folder"),
+        (["--output={tmp}"], "is a folder"),
+        (["--output=/dev/null"], "is no file"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_early(
+    report, tmp_path, monkeypatch, flags, message
+):
+    monkeypatch.setattr(command, "read_runs", lambda *_, **__: pytest.fail("too late"))
+    code, shown, error = report(*(flag.format(tmp=tmp_path) for flag in flags))
     assert code == 2 and not shown and message in error and error.count("\n") == 1
 
 

@@ -94,6 +94,19 @@ def test_accuracy_against_the_number_of_clusters():
     np.testing.assert_allclose(shown["Baseline"][1], 55)
 
 
+def test_there_may_be_more_ratios_than_marks_and_colours():
+    ratios = [number / 20 for number in range(20)]
+    found = runs(
+        *(
+            desk("upsilon", ratio, 0.6, fields={"method.num_clusters": k})
+            for ratio in ratios
+            for k in (2, 4)
+        )
+    )
+    shown = lines(FIGURES["clusters"](found, ACCURACY).axes[0])
+    assert list(shown) == [f"{100 * ratio:g} % foreign" for ratio in ratios]
+
+
 def test_clusters_are_compared_at_otherwise_equal_settings():
     other = swept(num_iters=[8])[:2]
     figure = FIGURES["clusters"]([*swept(num_clusters=[2, 4]), *other], ACCURACY)

@@ -9,10 +9,15 @@ from upsilon_jax.report.runs import as_run
 from upsilon_jax.workdir.schema import Foreign
 
 
-def result(mismatch, share, gamma=0.3, accuracy=0.9, seed=0):
+def result(mismatch, share, gamma=0.3, accuracy=0.9, seed=0, width=1, clusters=4):
     config = {
         "data": {"name": "digits", "mismatch": mismatch},
-        "method": {"name": "upsilon", "ood_threshold": gamma},
+        "method": {
+            "name": "upsilon",
+            "ood_threshold": gamma,
+            "num_clusters": clusters,
+        },
+        "model": {"width": width},
     }
     foreign = share and Foreign(share, share - 0.1, share + 0.1, 0.5)
     result = make_result(config=config, accuracy=accuracy, seed=seed, foreign=foreign)
@@ -38,6 +43,37 @@ def test_a_threshold_from_the_data_is_compared_with_the_given_one_by_seed():
     ]
     line = foreign_table([*given, *found]).splitlines()[3]
     assert line.endswith("| +1.00 [+1.00, +1.00] (2) |")
+
+
+def rows(runs):
+    """Those of a table, each as settings or method, γ, accuracy and difference."""
+    lines = foreign_table(runs).split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return [(row[-8], row[-7], row[-2], row[-1]) for row in cells]
+
+
+def test_a_threshold_is_compared_at_otherwise_equal_settings():
+    runs = [
+        *(result(0.5, 0.5, "auto", accuracy=0.9, width=width) for width in (1, 2, 4)),
+        result(0.5, 0.5, 0.3, accuracy=0.8, width=1),
+        result(0.5, 0.5, 0.3, accuracy=0.7, width=2),
+        result(0.5, 0.5, 0.3, accuracy=0.6, width=4, clusters=8),
+    ]
+    assert rows(runs) == [
+        ("width 1, num_clusters 4", "0.3", "80.00", ""),
+        ("width 1, num_clusters 4", "auto", "90.00", "+10.00 (1)"),
+        ("width 2, num_clusters 4", "0.3", "70.00", ""),
+        ("width 2, num_clusters 4", "auto", "90.00", "+20.00 (1)"),
+        ("width 4, num_clusters 4", "auto", "90.00", ""),
+        ("width 4, num_clusters 8", "0.3", "60.00", ""),
+    ]
+
+
+def test_of_several_given_thresholds_none_is_preferred():
+    runs = [result(0.5, 0.5, gamma) for gamma in (0.2, 0.3, "auto")]
+    assert rows(runs) == [
+        ("upsilon", gamma, "90.00", "") for gamma in ("0.2", "0.3", "auto")
+    ]
 
 
 def test_without_truth_or_estimate_there_is_no_table():

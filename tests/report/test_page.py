@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.report.example_run import (
+    CLASSES,
     make_findings,
     make_manifest,
     make_run_result,
@@ -12,7 +13,10 @@ from tests.report.example_run import (
 from tests.report.reading import Page
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.report import page as page_module
+from upsilon_jax.report.gallery import Sheet, is_foreign
 from upsilon_jax.report.page import write_report
+from upsilon_jax.report.pictures import Album
+from upsilon_jax.report.run_files import read_run
 from upsilon_jax.workdir.schema import DIVERGED
 
 ALWAYS = ["curves", "settings"]
@@ -102,6 +106,17 @@ def test_without_clusters_and_pseudo_labels_their_parts_are_left_out(tmp_path):
     )
     assert page.sections == [name for name in ALL if name != "groups"]
     assert "Confident guesses" not in page.text and "for foreign" not in page.text
+
+
+@pytest.mark.parametrize("below", [0.2, 0.6, None])
+def test_pictures_and_counts_agree_on_what_is_foreign(tmp_path, below):
+    manifest = make_manifest(foreign_below=below)
+    run = read_run(write_run(tmp_path / "run", manifest=manifest))
+    of_heap = run.found.thumbnail_of[run.found.thumbnail_of < 90]
+    pictures = Album(run, 10**6).pictures(Sheet(-1, of_heap, 90))
+    named_foreign = [picture.suggestion not in CLASSES for picture in pictures]
+    expected = is_foreign(run.found, manifest)[of_heap]
+    assert named_foreign == expected.tolist() and set(named_foreign) == {True, False}
 
 
 def test_grey_pictures_are_shown(tmp_path):

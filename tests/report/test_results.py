@@ -28,11 +28,15 @@ def test_results_are_found_at_any_depth(tmp_path):
     write(tmp_path / "b", result("pl", 0.5, 0.5))
     write(tmp_path / "a" / "c", result("pl", 0.5, 0.25, seed=1))
     assert [run.result.accuracy for run in read_runs(tmp_path)] == [0.5, 0.25]
+
+
+def test_a_folder_may_be_empty_but_must_be_there(tmp_path):
     with pytest.raises(UserError, match=r"no result\.json"):
-        read_runs(tmp_path / "a" / "d")
-    assert read_runs(tmp_path / "a" / "c" / "0", may_be_empty=True)
-    with pytest.raises(UserError, match="no such folder"):
-        read_runs(tmp_path / "a" / "d", may_be_empty=True)
+        read_runs(tmp_path)
+    assert read_runs(tmp_path, may_be_empty=True) == []
+    for may_be_empty in (False, True):
+        with pytest.raises(UserError, match="no such folder"):
+            read_runs(tmp_path / "typo", may_be_empty=may_be_empty)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from upsilon_jax.data.source import Source, channel_statistics, in_memory_reader
 # images the handwriting of writers that training has not seen.
 NUM_TRAIN = 1200
 
+IMAGE_SHAPE = (8, 8, 1)
 _MAX_VALUE = 16  # pixels are counts of set bits in 4×4 blocks
 
 

@@ -1,4 +1,7 @@
-"""What `main.py` does in its other modes: a run is read, and nothing of it changed.
+"""What `main.py` does in its other modes: a run is read, and not trained.
+
+`report` makes anew what the run shows to people, and the checksums; no mode changes
+what the run wrote down.
 
 Each function takes what the flags of the same names say, and returns what to tell the
 person.
@@ -16,7 +19,7 @@ from upsilon_jax.inference.model import Model, load
 from upsilon_jax.runtime import interrupts, sharding
 from upsilon_jax.workdir.files import REPORT, write_json, write_skipped
 from upsilon_jax.workdir.place import local_path
-from upsilon_jax.workdir.whole import check_place
+from upsilon_jax.workdir.whole import check_place, remove
 
 Value = TypeVar("Value")
 
@@ -33,7 +36,7 @@ def predict(workdir: pathlib.Path, images: Sequence[str], output: str | None) ->
     predictions.write_predictions(path, predicted, foreign_below)
     lines = predictions.counted(predicted, foreign_below)
     listed = path.with_suffix(".skipped.txt")
-    listed.unlink(missing_ok=True)  # of an earlier prediction
+    remove(listed)  # of an earlier prediction
     left_out = write_skipped(listed, predicted.skipped)
     return "\n".join([*notes, *lines, *left_out, f"written to {path}"])
 

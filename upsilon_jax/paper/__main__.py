@@ -30,6 +30,7 @@ from upsilon_jax.report.runs import Run, fingerprint
 from upsilon_jax.report.tables import paper_table
 from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.workdir.place import local_path
+from upsilon_jax.workdir.whole import make_folder, written_whole
 
 ALL, CLAIMS = "all", "claims"
 
@@ -70,6 +71,8 @@ def main(options: commandline.Options) -> int:
     }
     together = {k: v for of_one in configs.values() for k, v in of_one.items()}
     complete = told.table_only or train_all(together, root, told.jobs)
+    if not told.table_only:
+        make_folder(root)  # an experiment without runs has left none
     runs = read_runs(root, may_be_empty=True)
     for name, wanted in configs.items():
         theirs = {(fingerprint(config), config.seed) for config in wanted.values()}
@@ -94,8 +97,9 @@ def _show(experiment: Experiment, output: pathlib.Path, runs: list[Run]) -> None
     """Prints the table; both go to files beside the runs."""
     if experiment.table:
         table = markdown(paper_table(experiment.table, runs))
-        output.mkdir(parents=True, exist_ok=True)
-        (output / "table.md").write_text(table + "\n", encoding="utf-8")
+        make_folder(output)
+        with written_whole(output / "table.md") as partial:
+            partial.write_text(table + "\n", encoding="utf-8")
         print(table)
     for figure in experiment.figures if runs else ():
         try:

@@ -17,6 +17,9 @@ import jax.numpy as jnp
 from upsilon_jax import models
 from upsilon_jax.config import ConfigDict
 from upsilon_jax.config.schedule import steps_per_epoch, unlabeled_rows
+from upsilon_jax.data import digits
+from upsilon_jax.data.prepare import PARTS
+from upsilon_jax.data.tfds_source import FACTS
 from upsilon_jax.runtime import compilation
 from upsilon_jax.types import Head
 
@@ -24,10 +27,8 @@ from upsilon_jax.types import Head
 ACCELERATOR, FLOPS_PER_SECOND = "NVIDIA A100", 2e13
 
 _PROBED_IMAGES, _PROBES = 128, 3
-_SIDE = {
-    "tiny_imagenet": 64,
-    "imagenet100": 64,
-}  # else 32
+
+Shape = tuple[int, int, int]  # of an image
 
 
 def images_in_training(config: ConfigDict) -> int:
@@ -55,10 +56,14 @@ def hours(configs: dict[str, ConfigDict], scale: str) -> float:
     return total / 3600
 
 
-def _network(config: ConfigDict) -> tuple[int, int, int]:
-    """Depth, width, and the side of an image."""
-    side = config.data.image_size or _SIDE.get(config.data.name, 32)
-    return config.model.depth, config.model.width, side
+def _network(config: ConfigDict) -> tuple[int, int, Shape]:
+    """Depth, width, and the shape of an image."""
+    name, size = config.data.name, config.data.image_size
+    first = PARTS.get(name, (name,))[0]
+    shape = digits.IMAGE_SHAPE if first == "digits" else FACTS[first].image_shape
+    if size:
+        shape = (size, size, shape[2])
+    return config.model.depth, config.model.width, shape
 
 
 def _loss(depth: int, width: int, *, native: bool):
@@ -74,22 +79,22 @@ def _loss(depth: int, width: int, *, native: bool):
 
 
 @functools.cache
-def forward_flops(depth: int, width: int, side: int) -> float:
+def forward_flops(depth: int, width: int, shape: Shape) -> float:
     """Floating-point operations of one image's way through a Wide-ResNet."""
     module, loss = _loss(depth, width, native=False)
-    params, stats = models.initialize(module, (side, side, 3), 0)
-    images = jax.ShapeDtypeStruct((_PROBED_IMAGES, side, side, 3), jnp.float32)
+    params, stats = models.initialize(module, shape, 0)
+    images = jax.ShapeDtypeStruct((_PROBED_IMAGES, *shape), jnp.float32)
     analysis = jax.jit(loss).lower(params, stats, images).cost_analysis()
     assert analysis is not None  # as backends without one give
     return analysis["flops"] / _PROBED_IMAGES
 
 
 @functools.cache
-def image_seconds(depth: int, width: int, side: int) -> float:
+def image_seconds(depth: int, width: int, shape: Shape) -> float:
     """Of one image forward and back on this machine, measured in a moment."""
     module, loss = _loss(depth, width, native=True)
-    params, stats = models.initialize(module, (side, side, 3), 0)
-    images = jax.random.normal(jax.random.key(0), (_PROBED_IMAGES, side, side, 3))
+    params, stats = models.initialize(module, shape, 0)
+    images = jax.random.normal(jax.random.key(0), (_PROBED_IMAGES, *shape))
     step = compilation.jit(jax.grad(loss))
     jax.block_until_ready(step(params, stats, images))
     times = []

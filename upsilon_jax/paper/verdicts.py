@@ -51,9 +51,7 @@ def judge(check: Check, runs: Mapping[str, list[Run]], config: str) -> Judged:
     difference = paired(values(ours, mine), values(theirs, other))
     first, second = summary(ours, mine), summary(theirs, other)
     if first and second and not (first.count and second.count):
-        # All runs of one side diverged, and that is less than anything.
-        less = check.sign != MORE
-        verdict = HOLDS if less == (first.count == 0) else FAILS
+        verdict = _of_diverged(first, second, check.sign)
     else:
         verdict = _verdict(difference, check.sign)
     return Judged(check, first, second, difference, verdict)
@@ -64,6 +62,13 @@ def _fingerprint(side: Side, config: str) -> str:
     found = load_config(config, side.method)
     found.update_from_flattened_dict({**side.fields, "data.mismatch": side.ratio})
     return fingerprint(found)
+
+
+def _of_diverged(ours: Summary, theirs: Summary, sign: int) -> str:
+    """All runs of a side diverged, which is less than anything but the same again."""
+    if not (ours.count or theirs.count):
+        return OPEN
+    return HOLDS if (sign == MORE) == bool(ours.count) else FAILS
 
 
 def _verdict(difference: Interval | None, sign: int) -> str:

@@ -23,6 +23,7 @@ from upsilon_jax.report.results import read_runs, write_summaries
 from upsilon_jax.report.runs import Run
 from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.workdir.files import RESULT
+from upsilon_jax.workdir.whole import check_place, written_whole
 
 # No tables of the paper: true and estimated share, and curves over the mismatch ratio.
 FOREIGN, MISMATCH = "foreign", "mismatch"
@@ -86,6 +87,8 @@ def _check(told: types.SimpleNamespace) -> None:
             raise ConfigError(f"--{flag}={name}: no such {flag}; {near}")
     if told.output and told.table and told.figure:
         raise ConfigError("--output: is for a table or a figure, not for both")
+    if told.output and not told.figure:  # a figure makes its folder
+        check_place(pathlib.Path(told.output))
 
 
 def _table(told: types.SimpleNamespace, runs: list[Run]) -> Table:
@@ -102,7 +105,8 @@ def _put(text: str, output: str | None) -> None:
     if output is None:
         print(text)
     else:
-        pathlib.Path(output).write_text(text + "\n", encoding="utf-8")
+        with written_whole(pathlib.Path(output)) as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

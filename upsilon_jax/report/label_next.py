@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from upsilon_jax.report.likeness import (
     distance_to_mean,
@@ -91,7 +92,7 @@ def _undecided(findings: Findings, manifest: Manifest) -> list[Suggestion]:
     """
     seen, num_classes = findings.unlabeled, manifest.num_classes
     rows = np.flatnonzero(seen.label >= 0)  # the others have no finite logits
-    f = _softmax(seen.logits[rows])
+    f = softmax(np.float64(seen.logits[rows]), axis=1)
     foreign = f[:, num_classes:].sum(axis=1, keepdims=True)
     readings = np.hstack([f[:, :num_classes], foreign])
     return _least_decided(rows, readings, manifest, lead_below=_DECIDED)
@@ -115,12 +116,8 @@ def _undecided_near_classes(
             nearest = np.minimum(nearest, apart)
     rows = np.flatnonzero(seen.label >= 0)
     rows = rows[np.argsort(nearest[rows], kind="stable")][: -(-len(rows) // 2)]
-    return _least_decided(rows, _softmax(seen.logits[rows, :num_classes]), manifest)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    f = np.exp(np.float64(logits) - logits.max(axis=1, keepdims=True))
-    return f / f.sum(axis=1, keepdims=True)
+    among = softmax(np.float64(seen.logits[rows, :num_classes]), axis=1)
+    return _least_decided(rows, among, manifest)
 
 
 def _least_decided(

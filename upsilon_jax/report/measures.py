@@ -62,6 +62,13 @@ def _last_labeled_as_id(result: Result) -> float | None:
     return labeled_as_id(result, with_labels[-1]) if with_labels else None
 
 
+def _first_labeled_as_id(result: Result) -> float | None:
+    """At the first refresh: before it there are no labels."""
+    entries = (entry.labels for entry in result.history if entry.labels)
+    refreshed = [labels for labels in entries if labels.num_changed is not None]
+    return labeled_as_id(result, refreshed[0]) if refreshed else None
+
+
 def _on_one_class(result: Result) -> float | None:
     """Of foreign test images, the share on the ID class that has the most of them."""
     if not result.confusion:
@@ -146,6 +153,12 @@ _ALL = (
         "ood_labeled",
         "foreign unlabeled images with an ID pseudo-label in %",
         _last_labeled_as_id,
+        more_is_better=False,
+    ),
+    Measure(
+        "ood_labeled_first",
+        "foreign unlabeled images with an ID pseudo-label at the first refresh in %",
+        _first_labeled_as_id,
         more_is_better=False,
     ),
     Measure(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from upsilon_jax.report.gallery import Sheet
+from upsilon_jax.report.gallery import Sheet, is_foreign
 from upsilon_jax.report.markup import Markup, tag
 from upsilon_jax.report.run_files import RunFiles
 from upsilon_jax.report.unlabeled import label_names
@@ -46,6 +46,7 @@ class Album:
             only some are kept.
         """
         self._run = run
+        self._is_foreign = is_foreign(run.found, run.manifest)
         rows = run.found.thumbnail_of.tolist()
         self._image = dict(zip(rows, _fitting(run, budget), strict=True))
 
@@ -62,7 +63,7 @@ class Album:
         at = row - num_unlabeled if is_test else row
         name_of = lambda labels: label_names(labels[at : at + 1], run.manifest)[0]
         guess = name_of(seen.label)
-        looks_foreign = not is_test and _looks_foreign(run, at)
+        looks_foreign = not is_test and bool(self._is_foreign[at])
         cluster, truth = int(seen.cluster[at]), int(seen.truth[at])
         suggestion = guess
         if looks_foreign:
@@ -120,13 +121,6 @@ def _figure(picture: Picture) -> Markup:
     image = tag("img", src=picture.image, alt=alt, decoding="async")
     # A script enables the button: without one there is nothing to press.
     return tag("figure", tag("button", image, type="button", disabled=True), caption)
-
-
-def _looks_foreign(run: RunFiles, row: int) -> bool:
-    seen, below = run.found.unlabeled, run.manifest.foreign_below
-    return bool(
-        seen.cluster[row] >= 0 or (below is not None and seen.id_score[row] < below)
-    )
 
 
 def _fitting(run: RunFiles, budget: int) -> list[bytes]:

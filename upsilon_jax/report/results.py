@@ -7,7 +7,6 @@ what its figures need of the files beside it. It is read like any other result.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 from collections.abc import Iterable
@@ -21,6 +20,7 @@ from upsilon_jax.workdir import findings
 from upsilon_jax.workdir.files import FINDINGS, MANIFEST, RESULT
 from upsilon_jax.workdir.records import plain, read
 from upsilon_jax.workdir.schema import Manifest, OpenSet, Result
+from upsilon_jax.workdir.whole import make_folder, written_whole
 
 # cifar10-upsilon-m100-s0-0f3a21bc.json
 _SUMMARY = re.compile(r".+-s\d+-[0-9a-f]{8}\.json")
@@ -38,7 +38,7 @@ def read_runs(folder: pathlib.Path, *, may_be_empty: bool = False) -> list[Run]:
         same run twice.
     """
     folder = pathlib.Path(folder)
-    if may_be_empty and not folder.is_dir():
+    if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
     found = sorted(folder.rglob("*.json"))
     results = {path: _read(path) for path in found if path.name == RESULT}
@@ -117,7 +117,7 @@ def write_summaries(runs: Iterable[Run], folder: pathlib.Path) -> list[pathlib.P
     The fingerprint is of all settings, so that runs that differ in any have files of
     their own, and the same run always has the same one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return [_write_summary(run, folder) for run in runs]
 
 
@@ -128,9 +128,8 @@ def _write_summary(run: Run, folder: pathlib.Path) -> pathlib.Path:
     name = "-".join([*parts, f"s{run.result.seed}", run.fingerprint])
     path = folder / f"{name}.json"
     text = "".join(_lines(_summary(run)))
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with written_whole(path) as partial:
+        partial.write_text(text, encoding="utf-8")
     return path
 
 

@@ -12,7 +12,7 @@ from upsilon_jax.report.page import write_page
 from upsilon_jax.report.run_files import RunFiles, read_run
 from upsilon_jax.report.unlabeled import write_unlabeled
 from upsilon_jax.workdir import files
-from upsilon_jax.workdir.sums import is_sound, write_sums
+from upsilon_jax.workdir.sums import check_sum, forget_sums, is_sound, write_sums
 
 
 def remake(workdir: pathlib.Path) -> None:
@@ -21,8 +21,19 @@ def remake(workdir: pathlib.Path) -> None:
     Raises:
       WorkdirError: a file is missing or damaged; one line says which.
     """
-    write_all(read_run(workdir))
+    _check_sums(workdir)
+    run = read_run(workdir)
+    forget_sums(workdir)
+    write_all(run)
     write_sums(workdir, files.LISTED)
+
+
+def _check_sums(workdir: pathlib.Path) -> None:
+    """Refuses damage to what the run wrote down: a new list would call it sound."""
+    for name in files.LISTED:
+        path = workdir / name
+        if name not in files.SHOWN and path.exists():
+            check_sum(path, path.read_bytes())
 
 
 def remake_missing(workdir: pathlib.Path) -> None:

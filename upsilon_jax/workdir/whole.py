@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and the folders they are in."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def check_place(path: pathlib.Path) -> None:
     """Raises a WorkdirError if a file cannot be written there, before any work."""
     if path.is_dir():
         raise WorkdirError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():  # as /dev/null, which must stay
+        raise WorkdirError(f"{path}: is no file; give the name of one")
     if not path.absolute().parent.is_dir():
         raise WorkdirError(f"{path}: there is no folder {path.parent}")
     if not os.access(path.absolute().parent, os.W_OK):
@@ -38,6 +40,15 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
     finally:
         with contextlib.suppress(OSError):  # a disk that became read-only
             partial.unlink(missing_ok=True)
+
+
+def make_folder(path: pathlib.Path) -> None:
+    """Makes a folder if it is not there; a WorkdirError says why it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _, reason = system_error(error)
+        raise WorkdirError(f"{path}: cannot be a folder ({reason})") from error
 
 
 def remove(path: pathlib.Path) -> None:

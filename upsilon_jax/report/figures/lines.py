@@ -177,8 +177,8 @@ def clusters(runs: Sequence[Run], measure: Measure) -> Figure:
                 for k, variant in variants.items()
             }
             look = style.Look(
-                palette.PALETTE[number % 7],
-                style.MARKERS[number],
+                palette.PALETTE[number % len(palette.PALETTE)],
+                style.MARKERS[number % len(style.MARKERS)],
                 style.LINES[number % len(style.LINES)],
             )
             name = measure.name if at is None else f"{100 * at:g} % foreign"
