@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from upsilon_jax.report.likeness import (
     distance_to_mean,
@@ -92,7 +91,7 @@ def _undecided(findings: Findings, manifest: Manifest) -> list[Suggestion]:
     """
     seen, num_classes = findings.unlabeled, manifest.num_classes
     rows = np.flatnonzero(seen.label >= 0)  # the others have no finite logits
-    f = softmax(np.float64(seen.logits[rows]), axis=1)
+    f = _softmax(np.float64(seen.logits[rows]))
     foreign = f[:, num_classes:].sum(axis=1, keepdims=True)
     readings = np.hstack([f[:, :num_classes], foreign])
     return _least_decided(rows, readings, manifest, lead_below=_DECIDED)
@@ -116,8 +115,14 @@ def _undecided_near_classes(
             nearest = np.minimum(nearest, apart)
     rows = np.flatnonzero(seen.label >= 0)
     rows = rows[np.argsort(nearest[rows], kind="stable")][: -(-len(rows) // 2)]
-    among = softmax(np.float64(seen.logits[rows, :num_classes]), axis=1)
+    among = _softmax(np.float64(seen.logits[rows, :num_classes]))
     return _least_decided(rows, among, manifest)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    from scipy.special import softmax  # late: most starts do not come here
+
+    return softmax(logits, axis=1)
 
 
 def _least_decided(
