@@ -118,6 +118,8 @@ def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
     worker = Worker([])
     worker.begin(Task("a run", config, tmp_path / "run", tmp_path / "shared"))
     os.kill(worker._process.pid, signal.SIGKILL)
+    worker._process.join()
+    assert worker.renewed() is worker  # not before its run is told of
     _, outcome = worker.ended()
     assert (outcome.name, outcome.status) == ("a run", CRASHED)
     assert "-9" in outcome.message

@@ -80,8 +80,11 @@ class Worker:
             return task, Outcome(task.name, CRASHED, message=message, seconds=seconds)
 
     def renewed(self) -> Worker:
-        """This worker, or another in its place if it has died."""
-        return self if self._process.is_alive() else Worker(self._cores)
+        """This worker, or another in its place if it has died.
+
+        One that had a run stays until `ended` has told of it.
+        """
+        return self if self.task or self._process.is_alive() else Worker(self._cores)
 
     def stop(self, signum: int) -> None:
         """Asks its run to save and end, as the signal does."""
