@@ -11,12 +11,12 @@ import sys
 import pytest
 
 from upsilon_jax import commandline
-from upsilon_jax.errors import ConfigError
+from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.methods import METHODS
 from upsilon_jax.sweep.__main__ import COMMAND
 from upsilon_jax.sweep.grid import grid
 from upsilon_jax.sweep.queue import choose_jobs
-from upsilon_jax.sweep.workers import CRASHED, Task, Worker, divided
+from upsilon_jax.sweep.workers import CRASHED, Task, Worker, backend, divided
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = (
@@ -105,6 +105,12 @@ def test_jobs_are_a_number(told):
     with pytest.raises(ConfigError, match=f"--jobs={told}"):
         choose_jobs(told, 4)
     assert choose_jobs("3", 2) == 2  # no more than there are runs
+
+
+def test_a_machine_without_the_device_that_is_asked_for_is_one_line(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "gone")
+    with pytest.raises(UserError, match="JAX finds no device; see above"):
+        backend()
 
 
 def test_jobs_have_cores_of_their_own():

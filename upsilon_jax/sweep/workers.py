@@ -120,9 +120,13 @@ def backend() -> str:
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_tell_backend, args=(theirs,))
     process.start()
-    found = ours.recv()
-    process.join()
-    return found
+    theirs.close()  # else its end would go unnoticed
+    try:
+        return ours.recv()
+    except EOFError:
+        raise UserError("JAX finds no device; see above") from None
+    finally:
+        process.join()
 
 
 def _tell_backend(connection: Connection) -> None:
