@@ -15,8 +15,18 @@ from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.methods import METHODS
 from upsilon_jax.sweep.__main__ import COMMAND
 from upsilon_jax.sweep.grid import grid
-from upsilon_jax.sweep.queue import choose_jobs
-from upsilon_jax.sweep.workers import CRASHED, Task, Worker, backend, divided
+from upsilon_jax.sweep.queue import _Shown, choose_jobs
+from upsilon_jax.sweep.workers import (
+    CRASHED,
+    REFUSED,
+    STOPPED,
+    Outcome,
+    Task,
+    Worker,
+    backend,
+    divided,
+)
+from upsilon_jax.workdir.schema import DIVERGED, FINISHED
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = (
@@ -133,6 +143,17 @@ def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
     assert other is not worker and other.renewed() is other
     worker.close()
     other.close()
+
+
+def test_whatever_has_no_result_is_told_at_the_end(capsys):
+    shown = _Shown(total=5, jobs=1)
+    for status in (FINISHED, DIVERGED, STOPPED, REFUSED, CRASHED):
+        shown.end(Outcome("a run", status, message="why"))
+    capsys.readouterr()
+    shown.close()
+    assert [outcome.status for outcome in shown.failed] == [STOPPED, REFUSED, CRASHED]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "not finished: a run stopped: why" and len(said) == 3
 
 
 def digests(folder):

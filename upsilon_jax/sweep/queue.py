@@ -15,7 +15,8 @@ from upsilon_jax.config import ConfigDict
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.runtime import interrupts, messages
 from upsilon_jax.sweep import workers as processes
-from upsilon_jax.sweep.workers import BUSY, CRASHED, REFUSED, Outcome, Task, Worker
+from upsilon_jax.sweep.workers import BUSY, Outcome, Task, Worker
+from upsilon_jax.workdir.schema import DIVERGED, FINISHED
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_UNTIL_ASKED_AGAIN = 5.0  # for a run that another process is at
@@ -143,15 +144,16 @@ class _Shown:
         self._bar.update()
         if messages.are_shown():
             self._bar.write(f"{line}  ({self._left()})", file=sys.stderr)
-        if outcome.status in (CRASHED, REFUSED):
+        if outcome.status not in (FINISHED, DIVERGED):
             self.failed.append(outcome)
 
     def close(self) -> None:
         """Says again what went wrong: it may have scrolled away."""
         self._bar.close()
         for outcome in self.failed:
-            text = f"not trained: {outcome.name} {outcome.status}: {outcome.message}\n"
-            sys.stderr.write(text)
+            sys.stderr.write(
+                f"not finished: {outcome.name} {outcome.status}: {outcome.message}\n"
+            )
 
     def _left(self) -> str:
         """By the mean time of the runs so far; those that were there took none."""

@@ -167,7 +167,8 @@ def _train(task: Task) -> Outcome:
     except UserError as error:
         return Outcome(task.name, REFUSED, message=" ".join(str(error).split()))
     except KeyboardInterrupt:
-        return Outcome(task.name, STOPPED)
+        message = "its process was told to; the same command goes on with it"
+        return Outcome(task.name, STOPPED, message=message)
     except Exception as error:
         traceback.print_exc()
         message = f"{type(error).__name__}: {error}".splitlines()[0]
