@@ -98,6 +98,15 @@ def test_seeds_are_numbers_and_ranges():
             ["--methods=baseline", "--config.method.threshold=0.4"],
             "--config.method.threshold: baseline has no such field",
         ),
+        (["--config.seed=7"], "--config.seed: --seeds says it"),
+        (
+            ["--config.data.mismatch=1", "--mismatch=0"],
+            "--config.data.mismatch: --mismatch says it",
+        ),
+        (
+            ["--config=digits:oracle", "--methods=pl"],
+            "--config=digits:oracle: --methods=pl leaves oracle out",
+        ),
     ],
 )
 def test_whatever_a_sweep_is_told_is_checked_before_its_first_run(told, message):
@@ -108,6 +117,16 @@ def test_whatever_a_sweep_is_told_is_checked_before_its_first_run(told, message)
 def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
     (config,) = runs("--methods=pl", "--seeds=0", "--config.data.mismatch=0.25")
     assert config.data.mismatch == 0.25
+
+
+def test_a_sweep_takes_the_method_from_the_config():
+    names = lambda *told: [config.method.name for config in runs("--seeds=0", *told)]
+    assert names() == ["baseline", "pl", "upsilon"]
+    assert names("--config=digits:oracle") == ["oracle"]
+    # With its fields, which may be changed, among other methods.
+    several = ("--config=digits:re_assigned", "--methods=pl,re_assigned")
+    field = "--config.method.assignment_seed=3"
+    assert names(*several, field) == ["pl", "re_assigned"]
 
 
 @pytest.mark.parametrize("told", ["0", "-1", "two"])
