@@ -11,12 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from upsilon_jax.config import ConfigDict
-from upsilon_jax.config.from_data import left_open
 from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.report.repeat import arguments_of
 from upsilon_jax.sweep import job
-from upsilon_jax.sweep.workers import LOG
-from upsilon_jax.workdir.files import find_result
+from upsilon_jax.sweep.workers import LOG, is_complete
 
 FOLDER = ".slurm"  # below the sweep's: submitit's files, and what a job itself says
 
@@ -45,7 +43,7 @@ def submit(
     _check_installed()
     if parallel is not None and not (parallel.isdecimal() and int(parallel)):
         raise ConfigError(f"--jobs={parallel}: must be a number, at least 1")
-    waiting = [name for name in configs if not _is_complete(root / name, configs[name])]
+    waiting = [name for name in configs if not is_complete(configs[name], root / name)]
     if not waiting:
         return None
     commands = [
@@ -98,17 +96,6 @@ def _check_installed() -> None:
         raise UserError(
             "--launcher=slurm: there is no sbatch here; is SLURM installed?"
         )
-
-
-def _is_complete(workdir: pathlib.Path, config: ConfigDict) -> bool:
-    """Whether the run has a result; what is wrong with a folder its job will say."""
-    with contextlib.suppress(UserError):
-        open_fields = left_open(config)
-        found = find_result(
-            workdir, config.to_dict(), override=False, left_open=open_fields
-        )
-        return found is not None
-    return False
 
 
 def _command(

@@ -19,8 +19,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from upsilon_jax.config import ConfigDict
+from upsilon_jax.config.from_data import left_open
 from upsilon_jax.errors import UserError, WorkdirInUse
 from upsilon_jax.runtime import interrupts
+from upsilon_jax.workdir.files import find_result
+from upsilon_jax.workdir.place import runs_of
 
 LOG = "log.txt"  # in the folder of a run: what it would have shown
 
@@ -95,6 +98,16 @@ class Worker:
         """Lets it end."""
         self.connection.close()
         self._process.join()
+
+
+def is_complete(config: ConfigDict, workdir: pathlib.Path) -> bool:
+    """Whether every seed has a result; what is wrong with a folder its run will say."""
+    with contextlib.suppress(UserError):
+        return all(
+            find_result(folder, run.to_dict(), override=False, left_open=left_open(run))
+            for folder, run in runs_of(config, workdir).items()
+        )
+    return False
 
 
 def ready(workers: Sequence[Worker], seconds: float) -> list[Worker]:
