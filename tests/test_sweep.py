@@ -10,9 +10,11 @@ import sys
 
 import pytest
 
+from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.methods import METHODS
+from upsilon_jax.sweep import workers
 from upsilon_jax.sweep.__main__ import COMMAND
 from upsilon_jax.sweep.grid import grid
 from upsilon_jax.sweep.queue import _Shown, choose_jobs
@@ -23,9 +25,12 @@ from upsilon_jax.sweep.workers import (
     Outcome,
     Task,
     Worker,
+    _train,
     backend,
     divided,
 )
+from upsilon_jax.training import seeds
+from upsilon_jax.workdir.records import plain
 from upsilon_jax.workdir.schema import DIVERGED, FINISHED
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -173,6 +178,25 @@ def test_whatever_has_no_result_is_told_at_the_end(capsys):
     assert [outcome.status for outcome in shown.failed] == [STOPPED, REFUSED, CRASHED]
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "not finished: a run stopped: why" and len(said) == 3
+
+
+def test_the_time_left_is_that_of_runs_which_were_trained_here(capsys):
+    shown = _Shown(total=3, jobs=1)
+    shown.end(Outcome("found", FINISHED, seconds=0.2))
+    assert "time left: known after the first run" in capsys.readouterr().err
+    shown.end(Outcome("trained", FINISHED, seconds=60, trained=True))
+    assert "about 01:00 left" in capsys.readouterr().err
+    shown.close()
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_a_worker_tells_whether_it_trained(found, tmp_path, monkeypatch):
+    result = plain(make_result())
+    monkeypatch.setattr(seeds, "train", lambda *args, **kwargs: result)
+    monkeypatch.setattr(workers, "is_complete", lambda config, workdir: found)
+    (config,) = runs("--methods=pl", "--seeds=0")
+    outcome = _train(Task("a run", config, tmp_path, tmp_path))
+    assert outcome.status == FINISHED and outcome.trained != found
 
 
 def digests(folder):

@@ -135,7 +135,8 @@ class _Shown:
     def end(self, outcome: Outcome) -> None:
         """How a run ended."""
         self._ended += 1
-        self._seconds.append(outcome.seconds)
+        if outcome.trained:
+            self._seconds.append(outcome.seconds)
         line = f"[{self._ended}/{self._total}] {outcome.name}: {outcome.status}"
         if outcome.accuracy is not None:
             line += f", accuracy {outcome.accuracy:.2%}"
@@ -156,8 +157,8 @@ class _Shown:
             )
 
     def _left(self) -> str:
-        """By the mean time of the runs so far; those that were there took none."""
-        if not any(self._seconds):
+        """By the mean time of the runs so far, without those that were there."""
+        if not self._seconds:
             return "time left: known after the first run"
         rest = (self._total - self._ended) * statistics.mean(self._seconds)
         return f"about {tqdm.tqdm.format_interval(rest / self._jobs)} left"

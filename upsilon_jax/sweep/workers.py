@@ -50,6 +50,7 @@ class Outcome(NamedTuple):
     accuracy: float | None = None
     message: str = ""
     seconds: float = 0.0
+    trained: bool = False  # here; else its result was there, or it has none
 
 
 class Worker:
@@ -172,6 +173,7 @@ def _train(task: Task) -> Outcome:
     from upsilon_jax.training.seeds import train
 
     try:
+        found = is_complete(task.config, task.workdir)
         result: dict[str, Any] = train(
             task.config, task.workdir, pretrained=task.pretrained
         )
@@ -186,7 +188,8 @@ def _train(task: Task) -> Outcome:
         traceback.print_exc()
         message = f"{type(error).__name__}: {error}".splitlines()[0]
         return Outcome(task.name, CRASHED, message=f"{message} (see {LOG})")
-    return Outcome(task.name, result["status"], result["accuracy"])
+    status, accuracy = result["status"], result["accuracy"]
+    return Outcome(task.name, status, accuracy, trained=not found)
 
 
 @contextlib.contextmanager
