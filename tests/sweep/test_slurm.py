@@ -163,6 +163,12 @@ def test_a_run_of_several_seeds_is_submitted_until_all_have_a_result(
     assert slurm.submit({"run": config}, ROOT / "digits.py", tmp_path, {}) is None
 
 
+def test_jobs_at_a_time_are_a_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm, "_check_installed", lambda: None)
+    with pytest.raises(ConfigError, match="--jobs=0: must be a number, at least 1"):
+        slurm.submit({}, ROOT / "digits.py", tmp_path, {}, "0")
+
+
 def test_options_have_the_names_of_sbatch():
     assert slurm.parse_options(None, None, ()) == {}
     others = ("--mem=8G", "cpus_per_task=4", "exclude=a,b", "comment=x=y")

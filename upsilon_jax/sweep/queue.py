@@ -50,11 +50,16 @@ def choose_jobs(told: str | None, num_tasks: int) -> int:
     """
     if told is None:
         jobs = len(_cores()) if processes.backend() == "cpu" else 1
-    elif told.isdecimal() and int(told):
-        jobs = int(told)
     else:
-        raise ConfigError(f"--jobs={told}: must be a number, at least 1")
+        jobs = parse_jobs(told)
     return min(jobs, num_tasks)
+
+
+def parse_jobs(told: str) -> int:
+    """What --jobs says; a ConfigError if it is no number of jobs."""
+    if not (told.isdecimal() and int(told)):
+        raise ConfigError(f"--jobs={told}: must be a number, at least 1")
+    return int(told)
 
 
 def _cores() -> list[int]:

@@ -14,6 +14,7 @@ from upsilon_jax.config import ConfigDict
 from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.report.repeat import arguments_of
 from upsilon_jax.sweep import job
+from upsilon_jax.sweep.queue import parse_jobs
 from upsilon_jax.sweep.workers import LOG, is_complete
 
 FOLDER = ".slurm"  # below the sweep's: submitit's files, and what a job itself says
@@ -41,8 +42,7 @@ def submit(
       The number of the job; None if there is nothing to do.
     """
     _check_installed()
-    if parallel is not None and not (parallel.isdecimal() and int(parallel)):
-        raise ConfigError(f"--jobs={parallel}: must be a number, at least 1")
+    at_a_time = None if parallel is None else parse_jobs(parallel)
     waiting = [name for name in configs if not is_complete(configs[name], root / name)]
     if not waiting:
         return None
@@ -56,7 +56,7 @@ def submit(
     executor.update_parameters(
         job_name=root.name,
         time=None,  # as the partition has it, unless the options say more
-        array_parallelism=int(parallel) if parallel else len(waiting),
+        array_parallelism=at_a_time or len(waiting),
         stderr_to_stdout=True,
         additional_parameters={
             "requeue": True,
