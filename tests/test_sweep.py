@@ -10,13 +10,28 @@ import sys
 
 import pytest
 
+from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
-from upsilon_jax.errors import ConfigError
+from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.methods import METHODS
+from upsilon_jax.sweep import workers
 from upsilon_jax.sweep.__main__ import COMMAND
 from upsilon_jax.sweep.grid import grid
-from upsilon_jax.sweep.queue import choose_jobs
-from upsilon_jax.sweep.workers import CRASHED, Task, Worker, divided
+from upsilon_jax.sweep.queue import _Shown, choose_jobs
+from upsilon_jax.sweep.workers import (
+    CRASHED,
+    REFUSED,
+    STOPPED,
+    Outcome,
+    Task,
+    Worker,
+    _train,
+    backend,
+    divided,
+)
+from upsilon_jax.training import seeds
+from upsilon_jax.workdir.records import plain
+from upsilon_jax.workdir.schema import DIVERGED, FINISHED
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = (
@@ -88,6 +103,15 @@ def test_seeds_are_numbers_and_ranges():
             ["--methods=baseline", "--config.method.threshold=0.4"],
             "--config.method.threshold: baseline has no such field",
         ),
+        (["--config.seed=7"], "--config.seed: --seeds says it"),
+        (
+            ["--config.data.mismatch=1", "--mismatch=0"],
+            "--config.data.mismatch: --mismatch says it",
+        ),
+        (
+            ["--config=digits:oracle", "--methods=pl"],
+            "--config=digits:oracle: --methods=pl leaves oracle out",
+        ),
     ],
 )
 def test_whatever_a_sweep_is_told_is_checked_before_its_first_run(told, message):
@@ -100,11 +124,27 @@ def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
     assert config.data.mismatch == 0.25
 
 
+def test_a_sweep_takes_the_method_from_the_config():
+    names = lambda *told: [config.method.name for config in runs("--seeds=0", *told)]
+    assert names() == ["baseline", "pl", "upsilon"]
+    assert names("--config=digits:oracle") == ["oracle"]
+    # With its fields, which may be changed, among other methods.
+    several = ("--config=digits:re_assigned", "--methods=pl,re_assigned")
+    field = "--config.method.assignment_seed=3"
+    assert names(*several, field) == ["pl", "re_assigned"]
+
+
 @pytest.mark.parametrize("told", ["0", "-1", "two"])
 def test_jobs_are_a_number(told):
     with pytest.raises(ConfigError, match=f"--jobs={told}"):
         choose_jobs(told, 4)
     assert choose_jobs("3", 2) == 2  # no more than there are runs
+
+
+def test_a_machine_without_the_device_that_is_asked_for_is_one_line(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "gone")
+    with pytest.raises(UserError, match="JAX finds no device; see above"):
+        backend()
 
 
 def test_jobs_have_cores_of_their_own():
@@ -118,6 +158,8 @@ def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
     worker = Worker([])
     worker.begin(Task("a run", config, tmp_path / "run", tmp_path / "shared"))
     os.kill(worker._process.pid, signal.SIGKILL)
+    worker._process.join()
+    assert worker.renewed() is worker  # not before its run is told of
     _, outcome = worker.ended()
     assert (outcome.name, outcome.status) == ("a run", CRASHED)
     assert "-9" in outcome.message
@@ -125,6 +167,36 @@ def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
     assert other is not worker and other.renewed() is other
     worker.close()
     other.close()
+
+
+def test_whatever_has_no_result_is_told_at_the_end(capsys):
+    shown = _Shown(total=5, jobs=1)
+    for status in (FINISHED, DIVERGED, STOPPED, REFUSED, CRASHED):
+        shown.end(Outcome("a run", status, message="why"))
+    capsys.readouterr()
+    shown.close()
+    assert [outcome.status for outcome in shown.failed] == [STOPPED, REFUSED, CRASHED]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "not finished: a run stopped: why" and len(said) == 3
+
+
+def test_the_time_left_is_that_of_runs_which_were_trained_here(capsys):
+    shown = _Shown(total=3, jobs=1)
+    shown.end(Outcome("found", FINISHED, seconds=0.2))
+    assert "time left: known after the first run" in capsys.readouterr().err
+    shown.end(Outcome("trained", FINISHED, seconds=60, trained=True))
+    assert "about 01:00 left" in capsys.readouterr().err
+    shown.close()
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_a_worker_tells_whether_it_trained(found, tmp_path, monkeypatch):
+    result = plain(make_result())
+    monkeypatch.setattr(seeds, "train", lambda *args, **kwargs: result)
+    monkeypatch.setattr(workers, "is_complete", lambda config, workdir: found)
+    (config,) = runs("--methods=pl", "--seeds=0")
+    outcome = _train(Task("a run", config, tmp_path, tmp_path))
+    assert outcome.status == FINISHED and outcome.trained != found
 
 
 def digests(folder):

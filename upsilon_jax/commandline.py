@@ -57,6 +57,7 @@ class Options(NamedTuple):
     argument: str | None = None
     config: ConfigDict | None = None  # valid
     config_file: pathlib.Path | None = None
+    method: str | None = None  # if --config names one
     overrides: Mapping[str, Any] = {}  # field -> value, as given
 
     @property
@@ -162,7 +163,7 @@ def parse(command: Command, argv: Sequence[str]) -> Options:
     config = load_config(str(file), method or None)
     overrides = _override(config, fields, name)
     validate(config)
-    return Options(told, argument, config, file, overrides)
+    return Options(told, argument, config, file, method or None, overrides)
 
 
 def _check_mode(
@@ -264,8 +265,7 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
             raise ConfigError(
                 f"--config.{field}: no such field; {nearest(field, known)}"
             )
-    values = flags.FlagValues()
-    argv = ["", *arguments]
+    values, argv = flags.FlagValues(), ["", *arguments]
     config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=argv)
     try:
         values(argv)

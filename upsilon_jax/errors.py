@@ -19,7 +19,7 @@ class ExitCode(enum.IntEnum):
     """
 
     DONE = 0
-    FAILED = 1  # a fault of the program; of a sweep, some runs crashed or were refused
+    FAILED = 1  # a fault of the program; of a sweep, some runs have no result
     REFUSED = 2  # a UserError
     DIVERGED = 3  # the loss was not finite; the same whenever the command is repeated
     LOST = 4  # another process of the same run has ended or cannot be reached

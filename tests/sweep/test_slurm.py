@@ -12,13 +12,16 @@ import pytest
 from tests.sweep import scheduler
 from tests.sweep.scheduler import output, wait_until
 from tests.training.test_processes import free_port
+from tests.training.tiny_run import baseline
+from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.report.repeat import arguments_of
 from upsilon_jax.sweep import __main__ as sweep
 from upsilon_jax.sweep import job, slurm
 from upsilon_jax.sweep.grid import grid
-from upsilon_jax.sweep.workers import LOG
+from upsilon_jax.sweep.workers import LOG, is_complete
+from upsilon_jax.workdir.files import CONFIG, RESULT, write_json
 
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL = (
@@ -143,6 +146,27 @@ def test_a_job_s_command_makes_the_same_config(monkeypatch):
         argv.append(f"--config={file}:{config.method.name}")
         made = commandline.parse(sweep.COMMAND, argv).config
         assert made.to_dict() == config.to_dict()
+
+
+def test_a_run_of_several_seeds_is_submitted_until_all_have_a_result(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(slurm, "_check_installed", lambda: None)
+    config = baseline(**{"seed": 3, "train.num_seeds": 2})
+    for seed in (3, 4):
+        assert not is_complete(config, tmp_path / "run")
+        stored = baseline(seed=seed).to_dict()
+        folder = tmp_path / "run" / f"seed_{seed}"
+        folder.mkdir(parents=True)
+        write_json(folder / CONFIG, stored)
+        write_json(folder / RESULT, make_result(config=stored))
+    assert slurm.submit({"run": config}, ROOT / "digits.py", tmp_path, {}) is None
+
+
+def test_jobs_at_a_time_are_a_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm, "_check_installed", lambda: None)
+    with pytest.raises(ConfigError, match="--jobs=0: must be a number, at least 1"):
+        slurm.submit({}, ROOT / "digits.py", tmp_path, {}, "0")
 
 
 def test_options_have_the_names_of_sbatch():

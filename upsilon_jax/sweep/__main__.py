@@ -22,7 +22,7 @@ from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, ExitCode, nearest
 from upsilon_jax.runtime import messages
 from upsilon_jax.sweep import slurm
-from upsilon_jax.sweep.grid import grid
+from upsilon_jax.sweep.grid import USUAL, grid
 from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.sweep.workers import LOG
 from upsilon_jax.workdir.place import local_path
@@ -32,7 +32,7 @@ COMMAND = commandline.Command(
     about=__doc__,
     flags={
         "workdir": (None, "where results go [runs/sweep-NAME]"),
-        "methods": (["baseline", "pl", "upsilon"], 'or "all" [baseline,pl,upsilon]'),
+        "methods": (None, f'or "all" [that of --config, or {",".join(USUAL)}]'),
         "mismatch": ([], "shares of foreign images, 0 to 1 [the config's]"),
         "seeds": (["0-4"], "numbers and ranges [0-4]"),
         "jobs": (None, "runs at the same time [one a core; one on an accelerator]"),

@@ -11,16 +11,16 @@ from upsilon_jax.config import ConfigDict, flatten, run_name, validate
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.methods import METHODS
 
+USUAL = ("baseline", "pl", "upsilon")  # methods, if none is named
+
 
 def grid(options: commandline.Options) -> dict[str, ConfigDict]:
     """The name of every run, which is that of its folder, and its config, valid."""
-    told = options.flags
+    told, methods = options.flags, _methods(options)
     ratios = _numbers("mismatch", told.mismatch, float) or [None]
     seeds = _numbers("seeds", _without_ranges(told.seeds), int)
-    methods = list(METHODS) if told.methods == ["all"] else told.methods
-    for flag, found in (("seeds", seeds), ("methods", methods)):
-        if not found:
-            raise ConfigError(f"--{flag}={','.join(getattr(told, flag))}: names none")
+    if not seeds:
+        raise ConfigError(f"--seeds={','.join(told.seeds)}: names none")
     configs = {method: options.config_for(method) for method in methods}
     _check_overrides(options, configs)
     runs = {}
@@ -34,10 +34,33 @@ def grid(options: commandline.Options) -> dict[str, ConfigDict]:
     return runs
 
 
+def _methods(options: commandline.Options) -> list[str]:
+    """Those of --methods, else that of --config, else the usual ones."""
+    told = options.flags.methods
+    if told is None:
+        return [options.method] if options.method else list(USUAL)
+    named = [word.strip() for word in told.split(",") if word.strip()]
+    methods = list(METHODS) if named == ["all"] else named
+    if not methods:
+        raise ConfigError(f"--methods={told}: names none")
+    if options.method and options.method not in methods:
+        raise ConfigError(
+            f"--config={options.config_name}:{options.method}: --methods={told} leaves "
+            f"{options.method} out"
+        )
+    return methods
+
+
 def _check_overrides(
     options: commandline.Options, configs: Mapping[str, ConfigDict]
 ) -> None:
-    """A hyperparameter may be that of one of the methods, but not of none."""
+    """A field must be that of one of the methods, and not what a flag says."""
+    flags = {"seed": "seeds"}
+    if options.flags.mismatch:
+        flags["data.mismatch"] = "mismatch"
+    for field, flag in flags.items():
+        if field in options.overrides:
+            raise ConfigError(f"--config.{field}: --{flag} says it")
     known = {field for config in configs.values() for field in flatten(config)}
     for field in options.overrides:
         if field not in known:

@@ -15,7 +15,8 @@ from upsilon_jax.config import ConfigDict
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.runtime import interrupts, messages
 from upsilon_jax.sweep import workers as processes
-from upsilon_jax.sweep.workers import BUSY, CRASHED, REFUSED, Outcome, Task, Worker
+from upsilon_jax.sweep.workers import BUSY, Outcome, Task, Worker
+from upsilon_jax.workdir.schema import DIVERGED, FINISHED
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_UNTIL_ASKED_AGAIN = 5.0  # for a run that another process is at
@@ -49,11 +50,16 @@ def choose_jobs(told: str | None, num_tasks: int) -> int:
     """
     if told is None:
         jobs = len(_cores()) if processes.backend() == "cpu" else 1
-    elif told.isdecimal() and int(told):
-        jobs = int(told)
     else:
-        raise ConfigError(f"--jobs={told}: must be a number, at least 1")
+        jobs = parse_jobs(told)
     return min(jobs, num_tasks)
+
+
+def parse_jobs(told: str) -> int:
+    """What --jobs says; a ConfigError if it is no number of jobs."""
+    if not (told.isdecimal() and int(told)):
+        raise ConfigError(f"--jobs={told}: must be a number, at least 1")
+    return int(told)
 
 
 def _cores() -> list[int]:
@@ -134,7 +140,8 @@ class _Shown:
     def end(self, outcome: Outcome) -> None:
         """How a run ended."""
         self._ended += 1
-        self._seconds.append(outcome.seconds)
+        if outcome.trained:
+            self._seconds.append(outcome.seconds)
         line = f"[{self._ended}/{self._total}] {outcome.name}: {outcome.status}"
         if outcome.accuracy is not None:
             line += f", accuracy {outcome.accuracy:.2%}"
@@ -143,19 +150,20 @@ class _Shown:
         self._bar.update()
         if messages.are_shown():
             self._bar.write(f"{line}  ({self._left()})", file=sys.stderr)
-        if outcome.status in (CRASHED, REFUSED):
+        if outcome.status not in (FINISHED, DIVERGED):
             self.failed.append(outcome)
 
     def close(self) -> None:
         """Says again what went wrong: it may have scrolled away."""
         self._bar.close()
         for outcome in self.failed:
-            text = f"not trained: {outcome.name} {outcome.status}: {outcome.message}\n"
-            sys.stderr.write(text)
+            sys.stderr.write(
+                f"not finished: {outcome.name} {outcome.status}: {outcome.message}\n"
+            )
 
     def _left(self) -> str:
-        """By the mean time of the runs so far; those that were there took none."""
-        if not any(self._seconds):
+        """By the mean time of the runs so far, without those that were there."""
+        if not self._seconds:
             return "time left: known after the first run"
         rest = (self._total - self._ended) * statistics.mean(self._seconds)
         return f"about {tqdm.tqdm.format_interval(rest / self._jobs)} left"

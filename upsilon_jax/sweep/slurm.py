@@ -11,12 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from upsilon_jax.config import ConfigDict
-from upsilon_jax.config.from_data import left_open
 from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.report.repeat import arguments_of
 from upsilon_jax.sweep import job
-from upsilon_jax.sweep.workers import LOG
-from upsilon_jax.workdir.files import find_result
+from upsilon_jax.sweep.queue import parse_jobs
+from upsilon_jax.sweep.workers import LOG, is_complete
 
 FOLDER = ".slurm"  # below the sweep's: submitit's files, and what a job itself says
 
@@ -43,9 +42,8 @@ def submit(
       The number of the job; None if there is nothing to do.
     """
     _check_installed()
-    if parallel is not None and not (parallel.isdecimal() and int(parallel)):
-        raise ConfigError(f"--jobs={parallel}: must be a number, at least 1")
-    waiting = [name for name in configs if not _is_complete(root / name, configs[name])]
+    at_a_time = None if parallel is None else parse_jobs(parallel)
+    waiting = [name for name in configs if not is_complete(configs[name], root / name)]
     if not waiting:
         return None
     commands = [
@@ -58,7 +56,7 @@ def submit(
     executor.update_parameters(
         job_name=root.name,
         time=None,  # as the partition has it, unless the options say more
-        array_parallelism=int(parallel) if parallel else len(waiting),
+        array_parallelism=at_a_time or len(waiting),
         stderr_to_stdout=True,
         additional_parameters={
             "requeue": True,
@@ -98,17 +96,6 @@ def _check_installed() -> None:
         raise UserError(
             "--launcher=slurm: there is no sbatch here; is SLURM installed?"
         )
-
-
-def _is_complete(workdir: pathlib.Path, config: ConfigDict) -> bool:
-    """Whether the run has a result; what is wrong with a folder its job will say."""
-    with contextlib.suppress(UserError):
-        open_fields = left_open(config)
-        found = find_result(
-            workdir, config.to_dict(), override=False, left_open=open_fields
-        )
-        return found is not None
-    return False
 
 
 def _command(

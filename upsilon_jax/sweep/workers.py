@@ -19,8 +19,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from upsilon_jax.config import ConfigDict
+from upsilon_jax.config.from_data import left_open
 from upsilon_jax.errors import UserError, WorkdirInUse
 from upsilon_jax.runtime import interrupts
+from upsilon_jax.workdir.files import find_result
+from upsilon_jax.workdir.place import runs_of
 
 LOG = "log.txt"  # in the folder of a run: what it would have shown
 
@@ -47,6 +50,7 @@ class Outcome(NamedTuple):
     accuracy: float | None = None
     message: str = ""
     seconds: float = 0.0
+    trained: bool = False  # here; else its result was there, or it has none
 
 
 class Worker:
@@ -80,8 +84,11 @@ class Worker:
             return task, Outcome(task.name, CRASHED, message=message, seconds=seconds)
 
     def renewed(self) -> Worker:
-        """This worker, or another in its place if it has died."""
-        return self if self._process.is_alive() else Worker(self._cores)
+        """This worker, or another in its place if it has died.
+
+        One that had a run stays until `ended` has told of it.
+        """
+        return self if self.task or self._process.is_alive() else Worker(self._cores)
 
     def stop(self, signum: int) -> None:
         """Asks its run to save and end, as the signal does."""
@@ -92,6 +99,16 @@ class Worker:
         """Lets it end."""
         self.connection.close()
         self._process.join()
+
+
+def is_complete(config: ConfigDict, workdir: pathlib.Path) -> bool:
+    """Whether every seed has a result; what is wrong with a folder its run will say."""
+    with contextlib.suppress(UserError):
+        return all(
+            find_result(folder, run.to_dict(), override=False, left_open=left_open(run))
+            for folder, run in runs_of(config, workdir).items()
+        )
+    return False
 
 
 def ready(workers: Sequence[Worker], seconds: float) -> list[Worker]:
@@ -117,9 +134,13 @@ def backend() -> str:
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_tell_backend, args=(theirs,))
     process.start()
-    found = ours.recv()
-    process.join()
-    return found
+    theirs.close()  # else its end would go unnoticed
+    try:
+        return ours.recv()
+    except EOFError:
+        raise UserError("JAX finds no device; see above") from None
+    finally:
+        process.join()
 
 
 def _tell_backend(connection: Connection) -> None:
@@ -152,6 +173,7 @@ def _train(task: Task) -> Outcome:
     from upsilon_jax.training.seeds import train
 
     try:
+        found = is_complete(task.config, task.workdir)
         result: dict[str, Any] = train(
             task.config, task.workdir, pretrained=task.pretrained
         )
@@ -160,12 +182,14 @@ def _train(task: Task) -> Outcome:
     except UserError as error:
         return Outcome(task.name, REFUSED, message=" ".join(str(error).split()))
     except KeyboardInterrupt:
-        return Outcome(task.name, STOPPED)
+        message = "its process was told to; the same command goes on with it"
+        return Outcome(task.name, STOPPED, message=message)
     except Exception as error:
         traceback.print_exc()
         message = f"{type(error).__name__}: {error}".splitlines()[0]
         return Outcome(task.name, CRASHED, message=f"{message} (see {LOG})")
-    return Outcome(task.name, result["status"], result["accuracy"])
+    status, accuracy = result["status"], result["accuracy"]
+    return Outcome(task.name, status, accuracy, trained=not found)
 
 
 @contextlib.contextmanager

@@ -31,14 +31,25 @@ def epochs_in_common(run: Run) -> int:
     """Whole epochs in which no unlabeled image has a part.
 
     One less than are supervised: the last one ends with a refresh, or with the run.
+    None if the method reads the hidden labels, which differ: its state has them at
+    step 0.
     """
+    if run.method.reads_hidden_labels:
+        return 0
     schedule = run.schedule
     supervised = schedule.pretrain_epochs if run.method.views else schedule.epochs
     return max(supervised - 1, 0)
 
 
-def pretrained_folder(run: Run, manifest: Manifest, root: pathlib.Path) -> pathlib.Path:
-    """A name of its own for everything that decides the numbers of those epochs."""
+def pretrained_folder(
+    run: Run, manifest: Manifest, root: pathlib.Path
+) -> pathlib.Path | None:
+    """A name of its own for everything that decides the numbers of those epochs.
+
+    None if there are no such epochs.
+    """
+    if not epochs_in_common(run):
+        return None
     config = run.config.to_dict()
     for field in ("mismatch", "unseen"):
         config["data"].pop(field)

@@ -15,11 +15,11 @@ from typing import Any
 
 import ml_collections
 
-from upsilon_jax.config import of_seed, validate
+from upsilon_jax.config import validate
 from upsilon_jax.runtime import interrupts, sharding
 from upsilon_jax.training.loop import train_run
 from upsilon_jax.training.setup import Shared
-from upsilon_jax.workdir.place import local_path
+from upsilon_jax.workdir.place import local_path, runs_of
 from upsilon_jax.workdir.records import plain
 from upsilon_jax.workdir.schema import Result
 from upsilon_jax.workdir.summary import of_seeds
@@ -56,37 +56,37 @@ def train(
       KeyboardInterrupt: somebody wants it to stop; it is saved.
     """
     validate(config)
-    workdir, count = local_path(workdir), config.train.num_seeds
+    workdir = local_path(workdir)
     with interrupts.listening():
         told: dict[str, Any] = {
             "override_config": override_config,
             "start_over": start_over,
             "pretrained": pretrained,
         }
-        if count == 1:
+        if config.train.num_seeds == 1:
             return plain(train_run(config, workdir, **told))
         return plain(of_seeds(_train_seeds(config, workdir, **told)))
 
 
 def _train_seeds(config, workdir: pathlib.Path, **told: Any) -> list[Result]:
     """The results of all seeds, in order."""
-    shared, count = Shared(), config.train.num_seeds
+    shared, runs = Shared(), runs_of(config, workdir)
 
-    def train_seed(seed: int, mesh=None) -> Result:
+    def train_seed(folder: pathlib.Path, mesh=None) -> Result:
         return train_run(
-            of_seed(config, seed),
-            workdir / f"seed_{seed}",
+            runs[folder],
+            folder,
             mesh=mesh,
             shared=shared,
-            label=f"seed {seed}",
+            label=f"seed {runs[folder].seed}",
             **told,
         )
 
-    seeds, meshes = range(config.seed, config.seed + count), sharding.seed_meshes(count)
+    meshes = sharding.seed_meshes(len(runs))
     if not meshes:
-        return [train_seed(seed) for seed in seeds]
-    with ThreadPoolExecutor(count, thread_name_prefix="seed") as threads:
-        pairs = zip(seeds, meshes, strict=True)
+        return [train_seed(folder) for folder in runs]
+    with ThreadPoolExecutor(len(runs), thread_name_prefix="seed") as threads:
+        pairs = zip(runs, meshes, strict=True)
         return _wait([threads.submit(train_seed, *pair) for pair in pairs])
 
 
