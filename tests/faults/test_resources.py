@@ -120,9 +120,10 @@ def _read_only_at(moment, workdir):
 def test_a_workdir_that_becomes_read_only(whole, tmp_path):
     args, _ = whole("single")
     workdir = tmp_path / "run"
-    moment = After(f"{LOOP}:train_epoch", 2)
+    moment, start = After(f"{LOOP}:train_epoch", 2), time.monotonic()
     ended = run(*args, workdir=workdir, first=(_read_only_at, moment, workdir))
     assert_one_line(ended, "Permission denied")
+    assert time.monotonic() - start < 200  # nobody waits for a folder to be made
     for folder in (workdir, workdir / "checkpoints"):
         folder.chmod(0o755)
     assert_goes_on(whole, workdir)

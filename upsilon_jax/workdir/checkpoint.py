@@ -11,6 +11,7 @@ import contextlib
 import errno
 import pathlib
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -91,6 +92,8 @@ class Checkpoints:
             return
         sealed = seal(number, state, record)
         with _starting, self._named_errors("cannot save"):
+            # Where nothing can be written, orbax would wait for five minutes.
+            tempfile.TemporaryFile(dir=self._folder).close()
             saved = self._manager.save(
                 number,
                 args=ocp.args.Composite(
