@@ -194,7 +194,11 @@ def test_a_mistake_is_one_line_and_exit_code_2(name, argv, told, capsys):
         ("main.py", ["--output=x"], "train takes no --output"),
         ("python -m upsilon_jax.data", [], "CONFIG is missing"),
         ("python -m upsilon_jax.report", [], "DIR is missing"),
-        ("python -m upsilon_jax.report", ["no_such"], "no_such: no result.json found"),
+        (
+            "python -m upsilon_jax.report",
+            ["no_such"],
+            "no_such: there is no such folder",
+        ),
         ("python -m upsilon_jax.report", ["a", "b"], "unexpected 'b'"),
         ("python -m upsilon_jax.report", ["a", "--config=b"], "--config: no such flag"),
         ("python -m upsilon_jax.sweep", ["--seeds=a"], "--seeds=a: must be numbers"),
