@@ -59,9 +59,9 @@ def upsilon(
     Args:
       num_classes: C.
       num_clusters: K, extra outputs; 0 turns SEC off.
-      threshold: τ; the scale is that of `score`.
-      ood_threshold: γ, or "auto": anew at each refresh, by how many images seem to be
-        foreign (`estimated_threshold`).
+      threshold: τ, in [0, 1], or for the score "entropy" at most 0.
+      ood_threshold: γ, likewise. Or "auto", for "confidence" alone: anew at each
+        refresh, by how many images seem to be foreign (`estimated_threshold`).
       rebalance: False takes all confident pseudo-labels (vanilla PL, Eq. 2).
       score: "confidence" max_{y<C} f(y|x), or appendix D's "entropy" or "margin".
       epsilon: ε of Sinkhorn-Knopp; the paper gives none (SwAV's and UNO's value).
