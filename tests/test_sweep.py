@@ -153,12 +153,17 @@ def test_jobs_have_cores_of_their_own():
     assert divided([0, 1], 3) == [[0, 1]] * 3
 
 
-def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path):
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_worker_that_dies_loses_its_run_and_is_replaced(tmp_path, has_begun):
     (config,) = runs("--methods=pl", "--seeds=0")
     worker = Worker([])
-    worker.begin(Task("a run", config, tmp_path / "run", tmp_path / "shared"))
+    task = Task("a run", config, tmp_path / "run", tmp_path / "shared")
+    if has_begun:
+        worker.begin(task)
     os.kill(worker._process.pid, signal.SIGKILL)
     worker._process.join()
+    if not has_begun:
+        worker.begin(task)
     assert worker.renewed() is worker  # not before its run is told of
     _, outcome = worker.ended()
     assert (outcome.name, outcome.status) == ("a run", CRASHED)

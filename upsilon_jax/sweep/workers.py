@@ -69,7 +69,8 @@ class Worker:
     def begin(self, task: Task) -> None:
         """Gives it a run; only if it has none."""
         self.task, self._start = task, time.monotonic()
-        self.connection.send(task)
+        with contextlib.suppress(BrokenPipeError):  # it has died, and `ended` says so
+            self.connection.send(task)
 
     def ended(self) -> tuple[Task, Outcome]:
         """The run it had, and how that ended; waits for it."""
