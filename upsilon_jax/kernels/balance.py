@@ -181,7 +181,12 @@ def _minimise(log_probs, where, epsilon, terms, tolerance):
         state = state._replace(best_g=g, best_error=error)
         # Not there yet: the part was not typical. Once more, with all samples.
         again = (rounds == 0) & (state.best_error > tolerance)
-        start = _restart(first, state, jnp.where(again, 0, _MAX_PASSES))
+        # The part may have had no sample at all, and so nothing to anneal.
+        anneal = jax.lax.cond(
+            again, lambda: _start(samples).anneal, lambda: first.anneal
+        )
+        start = first._replace(anneal=anneal)
+        start = _restart(start, state, jnp.where(again, 0, _MAX_PASSES))
         state = _newton(samples, columns, start, tolerance, _STAGE_TOLERANCE)
         return rounds + 1, again, state
 
