@@ -145,6 +145,16 @@ def test_a_class_without_candidates_selects_nothing():
     np.testing.assert_array_equal(selected.weight, 0)
 
 
+@pytest.mark.parametrize("threshold", [7, jnp.float32(7), np.full(6, 0.5)])
+def test_a_threshold_that_is_known_is_one_number_in_its_range(threshold):
+    with pytest.raises(ValueError, match="threshold of score 'confidence' must be"):
+        rebalance(np.zeros((6, 3)), 3, threshold=threshold)
+
+
+def test_an_estimate_that_is_none_selects_nothing():
+    assert not rebalance(np.eye(3) * 9, 3, threshold=jnp.float32(np.nan)).weight.any()
+
+
 def test_a_higher_threshold_selects_no_more():
     logits = (3 * np.random.default_rng(3).standard_normal((400, 5))).astype("f")
     sizes = [counts(rebalance(logits, 3, threshold=t), 3) for t in (0, 0.5, 0.8, 0.99)]

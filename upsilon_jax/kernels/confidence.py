@@ -14,8 +14,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from upsilon_jax.kernels.arguments import ArrayLike, Scalar, check_where, to_float
+from upsilon_jax.kernels.arguments import (
+    ArrayLike,
+    Scalar,
+    check_number,
+    check_where,
+    to_float,
+)
 from upsilon_jax.kernels.rows import by_rows
 
 
@@ -118,13 +125,10 @@ def check_rows(
         )
     if score not in SCORES:
         raise ValueError(f"score must be one of {sorted(SCORES)}, got {score!r}")
-    low, high = RANGES[score]
-    # An estimated threshold may be traced, and a NaN: then no row is beyond it.
-    estimated = isinstance(threshold, jax.Array)
-    if not estimated and not low <= threshold <= high:
-        raise ValueError(
-            f"threshold must be in [{low}, {high}] for score {score!r}, got {threshold}"
-        )
+    known = not isinstance(threshold, jax.core.Tracer)
+    # An array may be an estimate, and NaN: then no row is beyond it.
+    if not (known and isinstance(threshold, jax.Array) and np.isnan(threshold).all()):
+        check_number(f"threshold of score {score!r}", threshold, *RANGES[score])
     return logits, check_where(where, logits.shape[0])
 
 

@@ -33,7 +33,9 @@ def mutual_information(prob: jax.Array) -> jax.Array:
         return jnp.zeros((), prob.dtype)
     flat = prob.reshape(num_rows, -1)
     log = lambda x: jnp.log(jnp.maximum(x, _TINY))
-    joint, log_mean = flat.T @ flat / num_rows, log(jnp.mean(flat, axis=0))
+    # Not in bfloat16 on a TPU: J must have the very means that it is compared with.
+    joint = jnp.matmul(flat.T, flat, precision="highest") / num_rows
+    log_mean = log(jnp.mean(flat, axis=0))
     terms = joint * (log(joint) - log_mean[:, None] - log_mean[None, :])
     blocks = terms.reshape(num_heads, num_classes, num_heads, num_classes)
     pairs = jnp.triu(jnp.sum(blocks, axis=(1, 3)), k=1)

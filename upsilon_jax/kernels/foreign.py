@@ -148,13 +148,14 @@ def _of_known(counts, gaps) -> _Known:
     width = jnp.maximum(spread * jnp.maximum(counts.sum(), 1) ** -0.2, _WIDTH)
     difference = middles[:, None] - middles[None, :]
     bell = jnp.exp(-((difference / width) ** 2) / 2)
-    smooth = (bell / bell.sum(axis=0, keepdims=True)) @ counts
+    smooth = _product(bell / bell.sum(axis=0, keepdims=True), counts)
     delta = jnp.asarray(gaps, jnp.float32) * _mean(jnp.maximum(middles, 0), counts)
 
     def lowered(delta):
         decay = jnp.exp(difference / jnp.maximum(delta, _TINY))
         decay = jnp.where(difference <= 0, decay, 0)
-        return _normalized((decay / decay.sum(axis=0, keepdims=True)) @ smooth)
+        decay /= decay.sum(axis=0, keepdims=True)
+        return _normalized(_product(decay, smooth))
 
     highest = jnp.minimum(mean - spread, _HIGHEST_CENTRE)
     return _Known(jax.vmap(lowered)(delta), highest, variance)
@@ -200,6 +201,11 @@ def _normalized(density) -> jax.Array:
     """Sums to 1, and is nowhere 0."""
     density = density / jnp.maximum(density.sum(), _TINY) + _TINY
     return density / density.sum()
+
+
+def _product(matrix, vector) -> jax.Array:
+    """In float32 on every device: counts have more digits than bfloat16."""
+    return jnp.matmul(matrix, vector, precision="highest")
 
 
 def _mean(values, counts) -> jax.Array:
