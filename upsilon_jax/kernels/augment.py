@@ -40,11 +40,6 @@ def none(images: jax.Array, key: jax.Array, *, flip: bool = True) -> jax.Array:
     return _interleaved(_planar(images) / 255)
 
 
-def mirror(images: jax.Array, key: jax.Array, *, flip: bool = True) -> jax.Array:
-    """Mirrors half of the images."""
-    return none(_reverse_half(images, key, flip, axis=2), key)
-
-
 def weak(images: jax.Array, key: jax.Array, *, flip: bool = True) -> jax.Array:
     """Horizontal flip, and a crop after reflecting 1/8 of the side at the borders."""
     return _interleaved(_weak_pixels(images, key, flip) / 255)
@@ -74,7 +69,6 @@ def randaug(images: jax.Array, key: jax.Array, *, flip: bool = True) -> jax.Arra
 
 AUGMENTATIONS = {
     "none": none,
-    "flip": mirror,
     "weak": weak,
     "paper": paper,
     "randaug": randaug,

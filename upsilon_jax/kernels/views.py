@@ -1,7 +1,8 @@
 """What "weak" and "strong" mean under each `data.augmentation`.
 
-Losses are computed on the strong view; the weak one is for making targets. In the
-paper's own setting both are the same augmentation, drawn independently.
+Losses of unlabeled images are computed on the strong view, and the weak one is for
+making targets; of labeled images a method says which it takes. In the paper's own
+setting both are the same augmentation, drawn independently.
 """
 
 from collections.abc import Mapping
