@@ -110,6 +110,15 @@ def test_fairness_of_two_classes_and_without_rows():
     assert not np.any(slope)  # and no NaN
 
 
+def test_fairness_is_finite_for_a_class_that_nothing_is_taken_for():
+    state = even(0.5, 2)._replace(histogram=jnp.float32([1, 0]))
+    prob = jnp.float32([[0.9, 0.1], [0.2, 0.8]])
+    value, slope = jax.value_and_grad(fairness)(prob, jnp.ones(2), state)
+    assert np.isfinite(value) and np.isfinite(slope).all()
+    state = state._replace(share=jnp.float32([1, 0]))
+    assert np.isfinite(fairness(prob, jnp.ones(2), state))
+
+
 def test_no_gradient_through_the_weak_view_nor_for_rows_that_do_not_count():
     method = freematch(C, decay=1.0, fairness_weight=0.5)
     forward, state, batch = setting(method, num_classes=C)

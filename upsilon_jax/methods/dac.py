@@ -192,4 +192,5 @@ def dac(
         heads=make_heads(num_classes, num_heads),
         init=init,
         views=("strong", "weak"),
+        labeled_views=("weak",),
     )

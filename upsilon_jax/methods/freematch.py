@@ -14,6 +14,8 @@ from upsilon_jax.methods.baseline import joint_pass
 from upsilon_jax.methods.selection import outside_clusters, row_losses
 from upsilon_jax.types import Aux, Head
 
+_LEAST_SHARE = 1e-6
+
 
 class Thresholds(NamedTuple):
     """How sure the network is on weak views, averaged over steps; float32."""
@@ -66,7 +68,8 @@ def fairness(prob: jax.Array, weight: jax.Array, state: Thresholds) -> jax.Array
     ratio = jnp.where(seen, mean, 0) / jnp.where(seen, histogram, 1)
     total = jnp.sum(ratio)
     log_b = jnp.log(jnp.where(seen, ratio / jnp.where(total > 0, total, 1), 1))
-    target = state.share / state.histogram
+    # A class that nothing is taken for has a share of 0 after many steps.
+    target = state.share / jnp.maximum(state.histogram, _LEAST_SHARE)
     return jnp.sum(target / jnp.sum(target) * log_b)
 
 

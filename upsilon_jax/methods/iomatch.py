@@ -129,4 +129,5 @@ def iomatch(
         },
         init=init,
         views=("strong", "weak"),
+        labeled_views=("weak",),
     )

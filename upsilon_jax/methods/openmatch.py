@@ -14,6 +14,7 @@ from upsilon_jax.kernels.losses import (
     weighted_mean,
 )
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.baseline import joint_outputs
 from upsilon_jax.methods.selection import cluster_loss, outside_clusters
 from upsilon_jax.types import Aux, Head, Outputs
 
@@ -88,17 +89,15 @@ def openmatch(
         return jnp.zeros(num_unlabeled, jnp.float32)  # [N], 1 for an inlier
 
     def loss(forward, params, state, batch, key):
-        num_labeled, num_unlabeled = 2 * batch.label.shape[0], batch.index.shape[0]
-        images = jnp.concatenate([*batch.image, *batch.views])
-        outputs, stats = forward(params, state.stats, images, key, True)
-        cuts = [num_labeled, num_labeled + num_unlabeled]
-        z_l, z_a, z_b = jnp.split(outputs["logits"], cuts)
-        detectors = jnp.split(outputs["open"], cuts)
+        outputs, stats = joint_outputs(forward, params, state, batch, key)
+        (*z_l, z_a, z_b), (*o_l, o_a, o_b) = outputs["logits"], outputs["open"]
         label = jnp.concatenate([batch.label, batch.label])
         weighed = lambda rows: outside_clusters(rows, batch.pseudo, num_classes)
 
-        labeled = jnp.mean(cross_entropy(z_l, label))
-        ova, oem, socr = _detector_losses(*detectors, label, weighed)
+        labeled = jnp.mean(cross_entropy(jnp.concatenate(z_l), label))
+        ova, oem, socr = _detector_losses(
+            jnp.concatenate(o_l), o_a, o_b, label, weighed
+        )
         per_row, _ = confident_cross_entropy(z_a, z_b, num_classes, threshold)
         inlier, started = weighed(state.method[batch.index]), state.step >= start_steps
         unlabeled = jnp.where(started, weighted_mean(per_row, inlier), 0)

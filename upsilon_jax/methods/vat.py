@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from upsilon_jax.kernels.adversarial import adversarial_direction
-from upsilon_jax.kernels.losses import cross_entropy, kl_divergence, sigmoid_ramp
+from upsilon_jax.kernels.losses import kl_divergence, sigmoid_ramp
 from upsilon_jax.methods.base import Method
+from upsilon_jax.methods.baseline import joint_pass
 from upsilon_jax.methods.selection import row_losses
 from upsilon_jax.types import Aux, Head
 
@@ -57,12 +58,7 @@ def vat(
         def logits_of(params, images):
             return forward(params, state.stats, images, key_net, True)[0]["logits"]
 
-        images = jnp.concatenate([batch.image[0], batch.views[0]])
-        outputs, stats = forward(params, state.stats, images, key_net, True)
-        num_labeled = batch.label.shape[0]
-        z_l, z_u = outputs["logits"][:num_labeled], outputs["logits"][num_labeled:]
-        labeled = jnp.mean(cross_entropy(z_l, batch.label))
-
+        labeled, (z_u,), stats = joint_pass(forward, params, state, batch, key_net)
         fixed, x = jax.lax.stop_gradient(params), batch.views[0]
         clean = logits_of(fixed, x)
         direction = adversarial_direction(
