@@ -80,6 +80,8 @@ def test_a_threshold_may_be_a_number_or_auto():
     given = lambda *argv: parse(*argv).config.method
     assert given("--config.method.ood_threshold=auto").ood_threshold == "auto"
     assert given("--config.method.ood_threshold=0.25").ood_threshold == 0.25
+    spaced = ("--config=digits:upsilon_ent", "--config.method.ood_threshold", "-2.1")
+    assert given(*spaced).ood_threshold == -2.1
     for wrong in ("often", "2", "true"):
         with pytest.raises(ConfigError, match=r"must be 'auto' or in \[0, 1\]"):
             given(f"--config.method.ood_threshold={wrong}")

@@ -244,7 +244,8 @@ def _tidied(argv: Sequence[str]) -> list[str]:
     tidy: list[str] = []
     for argument in argv:
         field = re.fullmatch(r"--?config\.[\w.]+", tidy[-1]) if tidy else None
-        if field and argument[:1] != "-":
+        is_number = re.fullmatch(r"-\.?\d.*", argument)
+        if field and (is_number or argument[:1] != "-"):
             tidy[-1] += f"={argument}"
         elif argument.startswith("--"):
             name, equals, value = argument[2:].partition("=")

@@ -225,6 +225,10 @@ def test_what_decides_the_arrays_or_the_steps_may_not_change():
     assert not fixed & {"train.epochs", "train.learning_rate", "data.data_dir"}
     assert may_change("method.upsilon.threshold")
     assert not may_change("method.upsilon.num_clusters")
+    assert may_change("method.ood_threshold", 0.3, 0.4)
+    assert not may_change("method.ood_threshold", 0.3, "auto")
+    assert may_change("train.lr_schedule", "step", "cosine")
+    assert not may_change("train.lr_schedule", "step", "constant")
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from upsilon_jax.config.fields import WITHOUT_EFFECT
 
 # What a run that has saved may go on with. Its arrays keep their shapes, and its steps
@@ -33,13 +35,17 @@ _FIXED_OF_METHOD = (
     "align_batches",
     "assignment_seed",
 )
+# Values that have a state of their own: γ from the data, a rate without a schedule.
+_OTHER_STATE = {"auto", "constant"}
 MAY_CHANGE = ", ".join(
     [*sorted(_CHANGEABLE), f"method.* but {', '.join(_FIXED_OF_METHOD)}"]
 )
 
 
-def may_change(field: str) -> bool:
+def may_change(field: str, old: Any = None, new: Any = None) -> bool:
     """Whether a run that has saved may go on with another value of a field."""
+    if _OTHER_STATE & {old, new}:
+        return False
     section, _, name = field.rpartition(".")
     if section.split(".")[0] == "method":
         return name not in _FIXED_OF_METHOD

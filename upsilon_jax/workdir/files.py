@@ -93,8 +93,13 @@ def _check_override(
     override: bool,
 ) -> None:
     """Raises a WorkdirError if a run may not go on with these changes."""
-    has_both = flatten(stored).keys() & flatten(config).keys()  # of one version
-    fixed = [line for k, line in changed.items() if k in has_both and not may_change(k)]
+    old, new = flatten(stored), flatten(config)
+    fixed = [
+        line
+        for field, line in changed.items()
+        if field in old.keys() & new.keys()  # of one version
+        and not may_change(field, old[field], new[field])
+    ]
     if has_saved(workdir) and fixed:
         raise WorkdirError(
             f"{workdir} holds a run of another config ({'; '.join(fixed)}), which "
