@@ -31,4 +31,6 @@ def get_config(method: str = "upsilon"):
         ),
         mixmatch=dict(loss_weight=150.0),
         openmatch=dict(consistency_weight=1.0),
+        ssb=dict(consistency_weight=1.0),
+        iomatch=dict(align_batches=128),
     )

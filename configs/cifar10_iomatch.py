@@ -9,7 +9,8 @@ authors, accuracy on ID classes / balanced accuracy over C + 1, three seeds:
     ssb       90.6 / 72.6    iomatch    93.4 / 79.0    dac        93.3 / 75.1
 
 2^18 steps of 64 + 448 images: eight times as many images as in `cifar10.py`. It has not
-been run with this code.
+been run with this code, in which `fixmatch` and `openmatch` learn from strong views of
+labeled images, as in the paper; theirs are weak.
 """
 
 from upsilon_jax.config import load_config
