@@ -44,8 +44,8 @@ def build(
       heads: the outputs, by name.
       depth: layers; a Wide-ResNet has 6n + 4.
       width: channels as a multiple of 16, 32, 64.
-      dtype: of the computation inside the backbone. Parameters, statistics and all
-        outputs are float32 whatever it is.
+      dtype: of the computation inside the backbone. Initial parameters are float32
+        whatever it is, outputs and statistics float32 or wider.
       bn_decay: of the running BatchNorm statistics, in [0, 1].
       native: where the program runs on one CPU device, a compiled function computes
         most convolutions; see `convolution.convolve`.

@@ -91,7 +91,7 @@ def _undecided(findings: Findings, manifest: Manifest) -> list[Suggestion]:
     """
     seen, num_classes = findings.unlabeled, manifest.num_classes
     rows = np.flatnonzero(seen.label >= 0)  # the others have no finite logits
-    f = _softmax(np.float64(seen.logits[rows]))
+    f = _softmax(seen.logits[rows])
     foreign = f[:, num_classes:].sum(axis=1, keepdims=True)
     readings = np.hstack([f[:, :num_classes], foreign])
     return _least_decided(rows, readings, manifest, lead_below=_DECIDED)
@@ -115,14 +115,14 @@ def _undecided_near_classes(
             nearest = np.minimum(nearest, apart)
     rows = np.flatnonzero(seen.label >= 0)
     rows = rows[np.argsort(nearest[rows], kind="stable")][: -(-len(rows) // 2)]
-    among = _softmax(np.float64(seen.logits[rows, :num_classes]))
+    among = _softmax(seen.logits[rows, :num_classes])
     return _least_decided(rows, among, manifest)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
     from scipy.special import softmax  # late: most starts do not come here
 
-    return softmax(logits, axis=1)
+    return softmax(logits.astype(np.float64), axis=1)
 
 
 def _least_decided(

@@ -51,9 +51,9 @@ def exhausted(error: Exception) -> str:
     if not isinstance(error, MemoryError) and not any(word in said for word in told):
         return ""
     return (
-        f"out of memory ({said[:200] or 'nobody says for what'}); lower "
-        "train.batch_size, or the size of network or images; what was saved is good, "
-        "and the same command goes on from there"
+        f"out of memory ({said[:200] or 'nobody says for what'}); what was saved is "
+        "good, and with more memory the same command goes on from there; a smaller "
+        "train.batch_size, network or image size needs another --workdir"
     )
 
 
