@@ -232,11 +232,15 @@ def test_streamed_images_give_the_same_run_bit_for_bit(streamed, uninterrupted):
 
 
 @pytest.mark.slow
-def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path, prepared):
-    config = tiny(**{"data.pseudo_batches": "masked", "train.epochs": 3})
-    result = upsilon_jax.train(config, tmp_path)
-    assert prepared[0].programs.semi_supervised.cache_size() == 1
-    assert math.isfinite(result["history"][-1]["unlabeled_loss"])
+def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path):
+    changes = {"data.pseudo_batches": "masked", "train.epochs": 3}
+    seen = watch(tmp_path, resident=True, **changes)
+    assert len(seen.batches) == STEPS_PER_EPOCH
+    assert (seen.labels[0] < 0).any() and (seen.labels[0] >= 0).any()
+    drawn = np.concatenate([batch.index for batch in seen.batches])
+    np.testing.assert_array_equal(np.sort(drawn), np.arange(96))
+    assert seen.run.programs.semi_supervised.cache_size() == 1
+    assert math.isfinite(seen.result["history"][-1]["unlabeled_loss"])
 
 
 @pytest.mark.slow
