@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,8 +18,9 @@ from tests.training.tiny_run import (
     watch,
     without_seconds,
 )
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import ConfigError, WorkdirError
 from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.runtime.sharding import data_mesh
 from upsilon_jax.training import loop
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.workdir.checkpoint import Checkpoint
@@ -277,3 +279,9 @@ def test_the_manifest_is_there_when_training_starts(tmp_path, monkeypatch):
     assert manifest.heads["logits"]["size"] == 10
     assert manifest.foreign_below == 0.3 and manifest.model["depth"] == 10
     assert manifest.data_digest and len(manifest.split_digest) == 64
+
+
+def test_a_batch_that_the_devices_cannot_share_is_refused():
+    mesh = data_mesh(jax.devices()[:3])
+    with pytest.raises(ConfigError, match="size=32: must be a multiple of the 3 dev"):
+        loop.prepare(tiny(), mesh=mesh)
