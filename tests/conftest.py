@@ -9,6 +9,7 @@ os.environ["UPSILON_PIXEL_CACHE"] = "0"  # tests keep nothing in the user's cach
 import jax
 import pytest
 
+from tests.no_writers import leave_out_writers
 from upsilon_jax import native
 from upsilon_jax.native import libraries
 from upsilon_jax.runtime import compilation
@@ -80,11 +81,9 @@ def native_code(compiler):
 
 @pytest.fixture(scope="module")
 def no_tensorboard():
-    """Importing TensorFlow takes longer than a short run."""
+    """Runs without TensorBoard, and so without importing TensorFlow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "upsilon_jax.workdir.observer.Observer._open_writers", lambda *_: []
-        )
+        leave_out_writers(patch)
         yield
 
 

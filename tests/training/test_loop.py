@@ -27,16 +27,14 @@ from upsilon_jax.workdir.checkpoint import Checkpoint
 from upsilon_jax.workdir.records import read
 from upsilon_jax.workdir.schema import Entry, Labels, Manifest
 
-pytestmark = pytest.mark.usefixtures("no_tensorboard")
-
 
 @pytest.fixture(scope="module")
-def resident(tmp_path_factory, no_tensorboard):
+def resident(tmp_path_factory):
     return watch(tmp_path_factory.mktemp("resident"), resident=True)
 
 
 @pytest.fixture(scope="module")
-def streamed(tmp_path_factory, no_tensorboard):
+def streamed(tmp_path_factory):
     return watch(tmp_path_factory.mktemp("streamed"), resident=False)
 
 
@@ -46,7 +44,7 @@ def uninterrupted(resident):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, no_tensorboard):
+def finished(tmp_path_factory):
     """The workdir of a finished run of the baseline."""
     workdir = tmp_path_factory.mktemp("finished")
     upsilon_jax.train(baseline(), workdir)
