@@ -9,6 +9,9 @@ os.environ["UPSILON_PIXEL_CACHE"] = "0"  # tests keep nothing in the user's cach
 import jax
 import pytest
 
+from tests.no_writers import leave_out_writers
+from upsilon_jax import native
+from upsilon_jax.native import libraries
 from upsilon_jax.runtime import compilation
 
 # Nearly all the time of the fast tests goes into compiling programs that run once, so
@@ -58,13 +61,29 @@ def rows_over_8_devices():
     return lambda tree: jax.device_put(tree, sharding)
 
 
+@pytest.fixture
+def compiler():
+    """Skips tests where nothing can be compiled."""
+    try:
+        libraries._compiler()
+    except libraries.NotBuilt as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def native_code(compiler):
+    """Our C++ code, which must compile where there is a compiler."""
+    if not native.switched_on() or jax.default_backend() != "cpu":
+        pytest.skip("C++ code is not used here")
+    for name in native.FUNCTIONS:
+        assert native.available(name), f"{name}.cc could not be compiled"
+
+
 @pytest.fixture(scope="module")
 def no_tensorboard():
-    """Importing TensorFlow takes longer than a short run."""
+    """Runs without TensorBoard, and so without importing TensorFlow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "upsilon_jax.workdir.observer.Observer._open_writers", lambda *_: []
-        )
+        leave_out_writers(patch)
         yield
 
 

@@ -57,17 +57,65 @@ def test_a_short_run_from_another_directory(tmp_path):
     assert result(tmp_path / "runs/digits-upsilon-m50-s0")["status"] == "finished"
 
 
-def test_a_diverged_run_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):
+def made(**values):
+    """What `train` returns of the digits."""
     config = {
         "method": {"name": "upsilon"},
         "data": {"name": "digits"},
         "train": {"report_epochs": 1},
     }
-    diverged = make_result(config=config, status="diverged", diverged_step=3)
-    monkeypatch.setattr("upsilon_jax.train", lambda *_, **__: plain(diverged))
+    return plain(make_result(config=config, **values))
+
+
+def test_a_diverged_run_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):
+    diverged = made(status="diverged", diverged_step=3)
+    monkeypatch.setattr("upsilon_jax.train", lambda *_, **__: diverged)
     argv = [f"--workdir={tmp_path}"]
     assert commandline.call(main.COMMAND, main.main, argv) == 3
     assert "upsilon on digits: diverged at step 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flags", [(), ("start_over",), ("override_config",)])
+def test_flags_reach_the_function_that_trains(tmp_path, monkeypatch, flags):
+    calls = []
+
+    def train(config, workdir, **told):
+        calls.append((config.method.name, workdir, told))
+        return made()
+
+    monkeypatch.setattr("upsilon_jax.train", train)
+    argv = [f"--workdir={tmp_path}", *(f"--{flag}" for flag in flags)]
+    assert commandline.call(main.COMMAND, main.main, argv) == 0
+    told = {name: name in flags for name in ("start_over", "override_config")}
+    assert calls == [("upsilon", tmp_path, told)]
+
+
+@pytest.mark.parametrize(
+    "flags, place",
+    [
+        (["--distributed"], (None, None, None)),
+        (["--coordinator=here:12", "--num_processes=2"], ("here:12", 2, None)),
+    ],
+)
+def test_one_process_of_several_joins_them_in_a_child(monkeypatch, flags, place):
+    done = []
+
+    @contextlib.contextmanager
+    def joined(place):
+        done.append(place)
+        yield
+
+    def train_here(options):
+        done.append("trains")
+        return 0
+
+    monkeypatch.setattr(main.cluster, "joined", joined)
+    monkeypatch.setattr(main, "train_here", train_here)
+    monkeypatch.setattr(main.parent, "wait_for_child", lambda: 75)
+    call = lambda: commandline.call(main.COMMAND, main.main, flags)
+    assert call() == 75 and not done
+    monkeypatch.setattr(main.parent, "is_child", lambda: True)
+    assert call() == 0 and done == [place, "trains"]
 
 
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path):

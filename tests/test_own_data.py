@@ -83,13 +83,8 @@ def folder_config(photos, method="upsilon", **changes):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quiet():
-    """No TensorBoard: importing TensorFlow takes longer than these runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "upsilon_jax.workdir.observer.Observer._open_writers", lambda *_: []
-        )
-        yield
+def quick_runs(no_tensorboard):
+    """No test here looks at what TensorBoard gets."""
 
 
 @pytest.fixture(scope="module")

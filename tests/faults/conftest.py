@@ -4,7 +4,7 @@ import pytest
 
 from tests.faults import forked
 from tests.faults.kinds import KINDS, left
-from tests.native.conftest import cache, compiler  # noqa: F401
+from tests.native.conftest import cache  # noqa: F401
 from tests.training.test_changed_data import save_photo
 
 

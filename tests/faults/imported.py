@@ -6,10 +6,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["UPSILON_PIXEL_CACHE"] = "0"
 
 import matplotlib.figure  # noqa: F401
+import pytest
 
+from tests.no_writers import leave_out_writers
 from upsilon_jax.report import workdir_files  # noqa: F401
 from upsilon_jax.training import seeds  # noqa: F401
-from upsilon_jax.workdir.observer import Observer
 
-# Importing TensorFlow takes longer than a short run.
-Observer._open_writer = lambda *_: None
+leave_out_writers(pytest.MonkeyPatch())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.no_writers import leave_out_writers
 from tests.training.tiny_run import tiny
 from upsilon_jax.data import digits
 from upsilon_jax.training.loop import train_run
@@ -23,9 +24,7 @@ class Trained(NamedTuple):
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "upsilon_jax.workdir.observer.Observer._open_writers", lambda *_: []
-        )
+        leave_out_writers(patch)
         workdir = tmp_path_factory.mktemp("trained") / "run"
         config = tiny(**{"train.epochs": 3, "train.pretrain_epochs": 1})
         result = train_run(config, workdir)

@@ -1,9 +1,9 @@
 """predict, evaluate, export and report, as the command line has them."""
 
 import csv
+import hashlib
 import json
-import sys
-import types
+import shutil
 
 import numpy as np
 import pytest
@@ -170,9 +170,14 @@ def test_export_writes_exactly_the_output(run, told, folder, tmp_path):
     assert code == 2 and "takes the run itself" in text
 
 
-def test_report_makes_the_page_of_the_run(run, told, monkeypatch):
-    page = types.ModuleType("upsilon_jax.report.page")
-    page.write_report = lambda workdir: workdir / "report.html"
-    monkeypatch.setitem(sys.modules, page.__name__, page)
-    code, text = told("--mode=report")
-    assert code == 0 and f"written to {run.workdir / 'report.html'}" in text
+def test_report_makes_what_the_run_shows_to_people(run, told, tmp_path):
+    copy = shutil.copytree(run.workdir, tmp_path / "copy")
+    shown = [copy / name for name in ("report.html", "curves.png")]
+    for path in shown:
+        path.unlink()
+    code, text = told("--mode=report", workdir=copy)
+    assert code == 0 and f"written to {copy / 'report.html'}" in text
+    listed = (copy / "SHA256SUMS").read_text()
+    for path in shown:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert f"{digest}  {path.name}\n" in listed

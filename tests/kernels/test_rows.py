@@ -23,11 +23,7 @@ from upsilon_jax.native import libraries
 SHAPES = [(64, 32), (37, 5), (2100, 20), (1029, 1), (3, 100), (16, 17), (0, 4)]
 WEIGHT = 0.25
 
-
-@pytest.fixture(autouse=True)
-def compiler():
-    if not native.available("rows"):
-        pytest.skip("no C++ compiler")
+pytestmark = pytest.mark.usefixtures("native_code")
 
 
 def draw(shape, scale=10.0):

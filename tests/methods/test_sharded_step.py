@@ -31,7 +31,7 @@ def assert_close_in_norm(got, want, tolerance):
 
 
 def sharded_and_not(name, net, double):
-    """(loss, gradient, statistics) of one step on 8 devices, and on one."""
+    """What one step leaves behind on 8 devices, and on one."""
     this = run(name, net)
     state = this.refresh(jax.device_put(this.middle))
     state, raw = on_host(state), raw_batch(this.image, STEPS)
@@ -45,7 +45,7 @@ def sharded_and_not(name, net, double):
         replicate(state, mesh), put_rows(raw, mesh), replicate(KEY, mesh)
     )
     whole = (quick_jit(step) if double else this.step)(state, raw, KEY)
-    shown = lambda new, metrics: (metrics["loss"], new.opt, new.stats)
+    shown = lambda new, metrics: (metrics["loss"], new.opt, new.stats, new.method)
     assert len(sharded[0].step.devices()) == 8
     return shown(*sharded), shown(*whole)
 

@@ -25,11 +25,7 @@ SHAPES = [
     (0, 4, 4, 16, 16),
 ]
 
-
-@pytest.fixture(autouse=True)
-def compiler():
-    if not native.available("winograd"):
-        pytest.skip("no C++ compiler")
+pytestmark = pytest.mark.usefixtures("native_code")
 
 
 def draw(shape):
@@ -178,14 +174,14 @@ def test_what_does_not_suit_is_left_to_xla(shape, stride, dtype):
     assert "custom_call" not in text and "stablehlo.convolution" in text
 
 
-@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
-def test_without_a_compiler_xla_takes_over(monkeypatch, caplog, compiler):
-    monkeypatch.setenv("CXX", compiler)
+@pytest.mark.parametrize("name", ["no-such-compiler", "false"])
+def test_without_a_compiler_xla_takes_over(monkeypatch, caplog, name):
+    monkeypatch.setenv("CXX", name)
     monkeypatch.setattr(native, "_registered", {})
     native._warn.cache_clear()
     x, kernel, _ = draw(SHAPES[0])
     found = compiled(x, kernel)
-    assert compiler in caplog.text
+    assert name in caplog.text
     np.testing.assert_array_equal(found, plain(x, kernel))
 
 

@@ -30,15 +30,6 @@ def forget():
 
 
 @pytest.fixture
-def compiler():
-    """Skips tests where nothing can be compiled."""
-    try:
-        libraries._compiler()
-    except libraries.NotBuilt as reason:
-        pytest.skip(str(reason))
-
-
-@pytest.fixture
 def fake_compiler(tmp_path, monkeypatch):
     """Makes a shell script the compiler; the last argument is the file to write."""
 

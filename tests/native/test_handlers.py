@@ -52,11 +52,7 @@ BAD = [
     ("winograd_weight_gradient", (IMAGES, f32(2, 5, 4, 3)), WEIGHTS, "multiples"),
 ]
 
-
-@pytest.fixture(autouse=True)
-def compiler():
-    if not all([native.available(name) for name in native.FUNCTIONS]):
-        pytest.skip("no C++ compiler")
+pytestmark = pytest.mark.usefixtures("native_code")
 
 
 def call(function, args, results):

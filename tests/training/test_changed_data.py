@@ -14,8 +14,6 @@ from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training import loop
 
-pytestmark = pytest.mark.usefixtures("no_tensorboard")
-
 
 def save_photo(path, seed):
     path.parent.mkdir(parents=True, exist_ok=True)

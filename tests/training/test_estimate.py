@@ -10,8 +10,6 @@ from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training import estimate
 from upsilon_jax.workdir.pace import Pace
 
-pytestmark = pytest.mark.usefixtures("no_tensorboard")
-
 SCHEDULE = Schedule(100, 10, 4, 2, 1, 1, 1)  # 400 and 600 steps; refreshes at 4, 6, 8
 
 

@@ -24,7 +24,7 @@ class Killed(BaseException):
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory, no_tensorboard):
+def killed(tmp_path_factory):
     """A workdir whose process ended between `findings.npz` and the files after it."""
     workdir = tmp_path_factory.mktemp("killed")
 
@@ -39,7 +39,7 @@ def killed(tmp_path_factory, no_tensorboard):
 
 
 @pytest.fixture(scope="module")
-def finished(killed, tmp_path_factory, no_tensorboard):
+def finished(killed, tmp_path_factory):
     """The workdir after the same command again."""
     workdir = tmp_path_factory.mktemp("finished") / "run"
     shutil.copytree(killed, workdir)

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,24 +18,23 @@ from tests.training.tiny_run import (
     watch,
     without_seconds,
 )
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import ConfigError, WorkdirError
 from upsilon_jax.runtime.interrupts import Interrupted
+from upsilon_jax.runtime.sharding import data_mesh
 from upsilon_jax.training import loop
 from upsilon_jax.training.progress import Progress, resume
 from upsilon_jax.workdir.checkpoint import Checkpoint
 from upsilon_jax.workdir.records import read
 from upsilon_jax.workdir.schema import Entry, Labels, Manifest
 
-pytestmark = pytest.mark.usefixtures("no_tensorboard")
-
 
 @pytest.fixture(scope="module")
-def resident(tmp_path_factory, no_tensorboard):
+def resident(tmp_path_factory):
     return watch(tmp_path_factory.mktemp("resident"), resident=True)
 
 
 @pytest.fixture(scope="module")
-def streamed(tmp_path_factory, no_tensorboard):
+def streamed(tmp_path_factory):
     return watch(tmp_path_factory.mktemp("streamed"), resident=False)
 
 
@@ -44,7 +44,7 @@ def uninterrupted(resident):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, no_tensorboard):
+def finished(tmp_path_factory):
     """The workdir of a finished run of the baseline."""
     workdir = tmp_path_factory.mktemp("finished")
     upsilon_jax.train(baseline(), workdir)
@@ -232,11 +232,15 @@ def test_streamed_images_give_the_same_run_bit_for_bit(streamed, uninterrupted):
 
 
 @pytest.mark.slow
-def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path, prepared):
-    config = tiny(**{"data.pseudo_batches": "masked", "train.epochs": 3})
-    result = upsilon_jax.train(config, tmp_path)
-    assert prepared[0].programs.semi_supervised.cache_size() == 1
-    assert math.isfinite(result["history"][-1]["unlabeled_loss"])
+def test_masked_batches_pass_over_all_of_the_unlabeled_set(tmp_path):
+    changes = {"data.pseudo_batches": "masked", "train.epochs": 3}
+    seen = watch(tmp_path, resident=True, **changes)
+    assert len(seen.batches) == STEPS_PER_EPOCH
+    assert (seen.labels[0] < 0).any() and (seen.labels[0] >= 0).any()
+    drawn = np.concatenate([batch.index for batch in seen.batches])
+    np.testing.assert_array_equal(np.sort(drawn), np.arange(96))
+    assert seen.run.programs.semi_supervised.cache_size() == 1
+    assert math.isfinite(seen.result["history"][-1]["unlabeled_loss"])
 
 
 @pytest.mark.slow
@@ -273,3 +277,9 @@ def test_the_manifest_is_there_when_training_starts(tmp_path, monkeypatch):
     assert manifest.heads["logits"]["size"] == 10
     assert manifest.foreign_below == 0.3 and manifest.model["depth"] == 10
     assert manifest.data_digest and len(manifest.split_digest) == 64
+
+
+def test_a_batch_that_the_devices_cannot_share_is_refused():
+    mesh = data_mesh(jax.devices()[:3])
+    with pytest.raises(ConfigError, match="size=32: must be a multiple of the 3 dev"):
+        loop.prepare(tiny(), mesh=mesh)

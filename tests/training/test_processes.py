@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = """
 import sys
 import jax
+import pytest
 index, port, streamed, workdir = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 if port != "0":
@@ -22,11 +23,11 @@ if port != "0":
 else:
     jax.config.update("jax_num_cpu_devices", 2)
 import upsilon_jax
+from tests.no_writers import leave_out_writers
 from tests.training.tiny_run import tiny
-from upsilon_jax.workdir import observer
 from upsilon_jax.training import estimate, setup as run
 estimate._FEWEST_CALLS = 1  # they also time their steps together
-observer.Observer._open_writers = lambda *_: []
+leave_out_writers(pytest.MonkeyPatch())
 if streamed == "streamed":
     original, seen = run.open_source, []
     def open_source(config):

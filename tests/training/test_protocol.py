@@ -6,7 +6,7 @@ import upsilon_jax
 from tests.training.tiny_run import interrupt_after, tiny, without_seconds
 from upsilon_jax.runtime.interrupts import Interrupted
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_tensorboard")]
+pytestmark = pytest.mark.slow
 
 PROTOCOL = {
     "data.unlabeled_ratio": 3,

@@ -33,8 +33,6 @@ from upsilon_jax.training.step import (
 from upsilon_jax.workdir.records import plain
 from upsilon_jax.workdir.summary import of_seeds, summary
 
-pytestmark = pytest.mark.usefixtures("no_tensorboard")
-
 
 def on_devices(monkeypatch, count):
     """Training may use so many of the virtual devices."""

@@ -9,7 +9,7 @@ from upsilon_jax.runtime import sharding
 from upsilon_jax.training.refresh import predict, predict_images
 from upsilon_jax.training.setup import initial_state, prepare
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_tensorboard")]
+pytestmark = pytest.mark.slow
 
 
 def test_unseen_images_are_measured_and_change_no_other_number(tmp_path):

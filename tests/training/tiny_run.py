@@ -43,7 +43,7 @@ class Watched(NamedTuple):
     batches: list
 
 
-def watch(workdir, *, resident):
+def watch(workdir, *, resident, **changes):
     """Trains `tiny`, with images on the device or read batch by batch."""
     runs, labels, batches = [], [], []
 
@@ -64,7 +64,7 @@ def watch(workdir, *, resident):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setup, "open_source", open_source)
         patch.setattr(loop, "prepare", prepare)
-        result = upsilon_jax.train(tiny(), workdir)
+        result = upsilon_jax.train(tiny(**changes), workdir)
     return Watched(result, runs[0], labels, batches)
 
 
