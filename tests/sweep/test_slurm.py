@@ -211,12 +211,15 @@ def test_a_job_that_makes_room_saves_and_is_requeued(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     code = (
         "import os, signal, sys, time\n"
+        "from tests.faults.processes import signal_parent\n"
         "heard = []\n"
         "signal.signal(15, lambda *_: heard.append(15))\n"
         f"os.kill(os.getpid(), {job.MAKE_ROOM})\n"
-        f"os.kill(os.getppid(), {job.MAKE_ROOM})\n"
-        f"os.kill(os.getppid(), {job.MAKE_ROOM})\n"
-        "time.sleep(0.5)\n"
+        f"signal_parent({job.MAKE_ROOM})\n"
+        "end = time.monotonic() + 30\n"
+        "while not heard and time.monotonic() < end: time.sleep(0.01)\n"
+        f"signal_parent({job.MAKE_ROOM})\n"
+        "time.sleep(0.5)\n"  # in which a second SIGTERM would come
         "print('saved', heard)\n"
         "sys.exit(143)\n"
     )
