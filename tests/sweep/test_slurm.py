@@ -12,7 +12,7 @@ import pytest
 from tests.sweep import scheduler
 from tests.sweep.scheduler import output, wait_until
 from tests.training.test_processes import free_port
-from tests.training.tiny_run import baseline
+from tests.training.tiny_run import baseline, digests
 from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError
@@ -61,11 +61,6 @@ def run(module, *args, **kwargs):
 
 def saved(workdir):
     return any(path.name.isdecimal() for path in workdir.glob("checkpoints/*"))
-
-
-def digests(folder):
-    results = sorted(folder.rglob("result.json"))
-    return {p.parent.name: json.loads(p.read_text())["params_digest"] for p in results}
 
 
 @pytest.mark.slow
