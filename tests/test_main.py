@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+from tests.faults.processes import wait_for
+from tests.training.tiny_run import without_seconds
 from tests.workdir.test_schema import make_result
 from upsilon_jax import command as main
 from upsilon_jax import commandline
@@ -214,19 +216,9 @@ def test_without_tensorflow_a_run_works_and_says_so(tmp_path):
     assert not (tmp_path / "tensorboard").exists()
 
 
-def wait_for(condition, process, seconds=300):
-    end = time.monotonic() + seconds
-    while not condition() and process.poll() is None:
-        assert time.monotonic() < end, "took too long"
-        time.sleep(0.01)
-
-
 def result(workdir):
     found = json.loads((workdir / "result.json").read_text())
-    for entry in found["history"]:
-        for key in [key for key in entry if key.endswith("_seconds")]:
-            del entry[key]
-    return found
+    return found | {"history": without_seconds(found["history"])}
 
 
 @pytest.mark.slow

@@ -51,25 +51,37 @@ def test_a_number_in_the_prose_stands_in_a_block_of_the_page(name, title):
     assert set(_NUMBER.findall(prose)) <= known
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", ["desk", "digits"])
-def test_tables_and_figures_are_made_again_without_a_difference(tmp_path, scale):
-    committed = ROOT / "results" / scale
-    shutil.copytree(committed / "runs", tmp_path / "runs")
-    told = ["all", f"--scale={scale}", "--table_only", f"--workdir={tmp_path}"]
+@pytest.fixture(scope="module", params=["desk", "digits"])
+def made(request, tmp_path_factory):
+    """Files made again from the committed runs, and the committed ones."""
+    committed = ROOT / "results" / request.param
+    workdir = tmp_path_factory.mktemp(request.param)
+    shutil.copytree(committed / "runs", workdir / "runs")
+    told = ["all", f"--scale={request.param}", "--table_only", f"--workdir={workdir}"]
     assert paper.main(commandline.parse(paper.COMMAND, told)) == 0
-    made = sorted(path for path in tmp_path.rglob("E*/*"))
-    assert [p.relative_to(tmp_path) for p in made] == sorted(
-        path.relative_to(committed) for path in committed.rglob("E*/*")
-    )
-    for path in made:
-        same = committed / path.relative_to(tmp_path)
-        if path.suffix == ".md":
-            assert path.read_text("utf-8") == same.read_text("utf-8")
-        elif path.suffix == ".svg" and _drawn_by(path) == _drawn_by(same):
-            assert path.read_bytes() == same.read_bytes()
+    names = lambda folder: {path.relative_to(folder) for path in folder.rglob("E*/*")}
+    assert names(workdir) == names(committed)
+    return [(workdir / name, committed / name) for name in sorted(names(workdir))]
+
+
+@pytest.mark.slow
+def test_tables_are_made_again_without_a_difference(made):
+    tables = [pair for pair in made if pair[0].suffix == ".md"]
+    assert tables
+    for new, old in tables:
+        assert new.read_text("utf-8") == old.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_figures_are_made_again_without_a_difference(made):
+    """Those in SVG; another version of matplotlib draws other bytes."""
+    figures = [pair for pair in made if pair[0].suffix == ".svg"]
+    assert figures
+    for new, old in figures:
+        if _drawn_by(new) != _drawn_by(old):
+            pytest.skip(f"{_drawn_by(new)} here, {old} is of {_drawn_by(old)}")
+        assert new.read_bytes() == old.read_bytes()
 
 
 def _drawn_by(path):
-    """The version of matplotlib, another of which draws other bytes."""
     return re.search(r"Matplotlib v[\d.]+", path.read_text("utf-8"))[0]

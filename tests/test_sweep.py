@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.training.tiny_run import digests
 from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, UserError
@@ -202,11 +203,6 @@ def test_a_worker_tells_whether_it_trained(found, tmp_path, monkeypatch):
     (config,) = runs("--methods=pl", "--seeds=0")
     outcome = _train(Task("a run", config, tmp_path, tmp_path))
     assert outcome.status == FINISHED and outcome.trained != found
-
-
-def digests(folder):
-    results = sorted(folder.rglob("result.json"))
-    return {p.parent.name: json.loads(p.read_text())["params_digest"] for p in results}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A folder of small photos, for tests of the source that reads it."""
+"""Folders of small photos, for tests of the source that reads them."""
 
 import numpy as np
 from PIL import Image
@@ -17,6 +17,20 @@ def picture(seed, size=(SIZE, SIZE)):
 def noise(seed):
     """Pixels [SIZE, SIZE, 3] of `picture`."""
     return np.asarray(picture(seed))
+
+
+def save_photo(path, seed):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture(seed, (8, 8)).save(path)
+
+
+def save_photos(root):
+    """Folders labeled, test and unlabeled, of eight photos each and two classes."""
+    for number in range(8):
+        save_photo(root / "labeled" / "ab"[number % 2] / f"{number}.png", number)
+        save_photo(root / "test" / "ab"[number % 2] / f"{number}.png", 100 + number)
+        save_photo(root / "unlabeled" / f"{number}.png", 200 + number)
+    return root
 
 
 def load(dirs, **changes):

@@ -5,16 +5,18 @@ from upsilon_jax.data import load_source
 from upsilon_jax.data.source import UNKNOWN
 from upsilon_jax.errors import ConfigError, DataError
 
-RNG = np.random.default_rng(0)
+
+def pixels(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
 def arrays(**changes):
     content = {
-        "x_train": RNG.integers(0, 256, (12, 8, 6, 3), dtype=np.uint8),
+        "x_train": pixels(12, 8, 6, 3),
         "y_train": np.array([3, 5, 9] * 4),
-        "x_test": RNG.integers(0, 256, (4, 8, 6, 3), dtype=np.uint8),
+        "x_test": pixels(4, 8, 6, 3, seed=1),
         "y_test": np.array([9, 3, 5, 5], np.uint8),
-        "x_unlabeled": RNG.integers(0, 256, (7, 8, 6, 3), dtype=np.uint8),
+        "x_unlabeled": pixels(7, 8, 6, 3, seed=2),
     } | changes
     return {name: array for name, array in content.items() if array is not None}
 
@@ -47,7 +49,7 @@ def test_everything_is_where_it_belongs(save):
 
 
 def test_grey_images_without_a_channel_axis_and_keras_labels(save):
-    grey = RNG.integers(0, 256, (12, 8, 8), dtype=np.uint8)
+    grey = pixels(12, 8, 8)
     path, _ = save(
         x_train=grey,
         y_train=np.array([[0], [1]] * 6),

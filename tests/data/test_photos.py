@@ -60,15 +60,16 @@ def test_a_palette_is_decoded(dirs):
     assert holds(load(dirs), np.asarray(image.convert("RGB")))
 
 
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA"])
-def test_alpha_is_seen_on_white(dirs, mode):
+@pytest.mark.parametrize("name", ["RGBA.png", "LA.png", "PA.tiff", "RGBA.webp"])
+def test_alpha_is_seen_on_white(dirs, name):
     alpha = Image.new("L", (SIZE, SIZE), 255)
     alpha.paste(0, (0, 0, SIZE // 2, SIZE))
     image = Image.new("RGB", (SIZE, SIZE), (40, 40, 40))
     image.putalpha(alpha)
-    suffix = "png" if mode != "PA" else "webp"
-    image = image if mode == "PA" else image.convert(mode)
-    image.save(dirs / "unlabeled" / f"a.{suffix}", lossless=True)
+    path = dirs / "unlabeled" / name
+    image.convert(path.stem).save(path, lossless=True)
+    with Image.open(path) as saved:
+        assert saved.mode == path.stem
     expected = np.full((SIZE, SIZE, 3), 40)
     expected[:, : SIZE // 2] = 255
     assert holds(load(dirs), expected)

@@ -2,21 +2,16 @@
 
 import pytest
 
+from tests.data.photo_folder import save_photos
 from tests.faults import forked
 from tests.faults.kinds import KINDS, left
 from tests.native.conftest import cache  # noqa: F401
-from tests.training.test_changed_data import save_photo
 
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory):
     """Folders of a few photos, for the kinds of runs that read them."""
-    root = tmp_path_factory.mktemp("photos")
-    for n in range(8):
-        save_photo(root / "labeled" / "ab"[n % 2] / f"{n}.png", n)
-        save_photo(root / "test" / "ab"[n % 2] / f"{n}.png", 100 + n)
-        save_photo(root / "unlabeled" / f"{n}.png", 200 + n)
-    return root
+    return save_photos(tmp_path_factory.mktemp("photos"))
 
 
 @pytest.fixture(scope="session")

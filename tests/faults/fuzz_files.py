@@ -13,13 +13,14 @@ import numpy as np
 
 from tests.data.conftest import framed
 from tests.faults import mutations
+from tests.report.example_run import make_manifest
 from upsilon_jax.data import load_source, records
 from upsilon_jax.errors import DataError, UserError, WorkdirError
 from upsilon_jax.inference import export
 from upsilon_jax.inference.described import check_manifest
 from upsilon_jax.inference.saved import shapes_of
 from upsilon_jax.workdir import records as json_records
-from upsilon_jax.workdir.schema import FORMAT, Manifest, Result
+from upsilon_jax.workdir.schema import Manifest, Result
 from upsilon_jax.workdir.summary import summary
 
 RUN = []  # gets an entry if something that a file holds is run
@@ -144,9 +145,9 @@ def tfrecords(rng, folder):
 
 
 MODEL = {"name": "wide_resnet", "depth": 10, "width": 1, "dtype": "float32"}
-MANIFEST = Manifest(
-    format=FORMAT,
-    classes=["a", "b"],
+MANIFEST = make_manifest(
+    ["a", "b"],
+    num_clusters=1,
     ood_classes=["c"],
     image_shape=[8, 8, 1],
     mean=[0.5],
@@ -154,13 +155,6 @@ MANIFEST = Manifest(
     fit="stretch",
     model={**MODEL, "bn_decay": 0.9},
     heads={"logits": {"size": 3}},
-    method={"name": "upsilon"},
-    num_classes=2,
-    num_clusters=1,
-    foreign_below=0.3,
-    native=False,
-    versions={"jax": "1"},
-    split_digest="0",
     data_digest={"train": "0"},
 )
 

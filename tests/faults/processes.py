@@ -1,5 +1,6 @@
 """Commands as real processes, to be stopped and starved."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -41,3 +42,18 @@ def wait_for(condition, process, seconds=300):
     while not condition() and process.poll() is None:
         assert time.monotonic() < end, "took too long"
         time.sleep(0.002)
+
+
+def catches(pid, signum):
+    """Whether a process has a handler for a signal."""
+    with open(f"/proc/{pid}/status") as file:
+        caught = next(line.split()[1] for line in file if line.startswith("SigCgt"))
+    return int(caught, 16) >> (signum - 1) & 1
+
+
+def signal_parent(signum, seconds=30):
+    """Signals the parent of this process, once it has a handler."""
+    end = time.monotonic() + seconds
+    while not catches(os.getppid(), signum) and time.monotonic() < end:
+        time.sleep(0.002)
+    os.kill(os.getppid(), signum)

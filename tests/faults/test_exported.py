@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import upsilon_jax
+from tests.report.example_run import make_manifest
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.inference import export
 from upsilon_jax.inference.saved import shapes_of
-from upsilon_jax.workdir.schema import FORMAT, Manifest
 
 CLASSES = ["a", "b"]
 
@@ -20,24 +20,17 @@ CLASSES = ["a", "b"]
 @pytest.fixture
 def manifest():
     """Of a network of images 4×4×1, two classes and a cluster."""
-    return Manifest(
-        format=FORMAT,
-        classes=CLASSES,
+    return make_manifest(
+        CLASSES,
+        num_clusters=1,
+        foreign_below=None,
         ood_classes=[],
         image_shape=[4, 4, 1],
         mean=[0.5],
         std=[0.5],
         fit="stretch",
         model={},
-        heads={},
         method={},
-        num_classes=2,
-        num_clusters=1,
-        foreign_below=None,
-        native=False,
-        versions={},
-        split_digest="",
-        data_digest={},
     )
 
 

@@ -1,6 +1,5 @@
 """Drawn sizes and partial assignment against scipy, POT and their limits."""
 
-import warnings
 from functools import partial
 
 import jax
@@ -99,12 +98,7 @@ def test_sinkhorn_converges_to_balance(terms, x64):
 
 @pytest.fixture(scope="module")
 def ot():
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        for backend in ("TENSORFLOW", "PYTORCH", "JAX"):  # importing them takes seconds
-            patch.setenv(f"POT_BACKEND_DISABLE_{backend}", "1")
-        warnings.simplefilter("ignore")
-        import ot
-
+    with transport.imported_pot() as ot:
         yield ot
 
 

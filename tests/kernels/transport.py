@@ -1,5 +1,6 @@
 """What `sinkhorn` and `balance`, two solvers of one problem, are held against."""
 
+import contextlib
 import warnings
 
 import jax
@@ -14,14 +15,21 @@ def random_log_probs(seed, shape, scale=1.0, bias=0.0):
     return log_softmax(logits + bias, axis=1)
 
 
-def pot(log_probs, epsilon, stop):
-    """The converged [M, K] plan of POT, in float64."""
+@contextlib.contextmanager
+def imported_pot():
+    """POT, whose warnings are not ours."""
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         for backend in ("TENSORFLOW", "PYTORCH", "JAX"):  # importing them takes seconds
             patch.setenv(f"POT_BACKEND_DISABLE_{backend}", "1")
         warnings.simplefilter("ignore")
         import ot
 
+        yield ot
+
+
+def pot(log_probs, epsilon, stop):
+    """The converged [M, K] plan of POT, in float64."""
+    with imported_pot() as ot:
         return ot.sinkhorn(
             *(np.full(n, 1 / n) for n in log_probs.shape),
             -log_probs.astype(np.float64),

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.methods.tiny import assert_same
 from upsilon_jax.methods import METHODS, resolve
 from upsilon_jax.methods.selection import estimate_foreign, usual_threshold
 from upsilon_jax.types import Predictions, TrainState
@@ -60,10 +61,11 @@ def test_an_estimated_gamma_selects_what_the_same_number_does():
 
 def test_held_out_images_are_preferred_to_labeled_ones():
     outputs = predictions(0.5)
-    where = jnp.ones(N, bool)
-    valid = outputs._replace(valid=outputs.labeled, labeled=None)
-    with_gap, without = (estimate_foreign(x, C, where) for x in (outputs, valid))
-    assert with_gap.share != without.share
+    both = outputs._replace(valid=predictions(0.5, seed=1).labeled)
+    alone = both._replace(labeled=None)
+    estimate = lambda part: estimate_foreign(part, C, jnp.ones(N, bool))
+    assert_same(estimate(both), estimate(alone))
+    assert estimate(both).share != estimate(outputs).share
 
 
 def test_is_traced_once():

@@ -121,9 +121,24 @@ def test_without_validation_images_the_threshold_stays():
 def test_the_target_has_no_gradient_and_the_bank_none_either():
     method = uasd(C, start_steps=0, ramp_steps=0, initial_threshold=0.0)
     forward, state, batch = setting(method, num_classes=C)
-    total_of = lambda params: jnp.sum(
-        method.loss(forward, params, state, batch, None)[1].method.total
-    )
-    assert not any(
-        np.any(g) for g in jax.tree.leaves(quick_jit(jax.grad(total_of))(state.params))
-    )
+    rng = np.random.default_rng(0)
+    q = rng.dirichlet(np.ones(C), 8).astype(np.float32)
+    state = with_bank(state, batch.index, q)
+    # Rows of the bank sum to their visits: only weights tell its entries apart.
+    weights = rng.standard_normal((32, C), np.float32)
+
+    def total_of(params):
+        bank = method.loss(forward, params, state, batch, None)[1].method
+        return jnp.sum(bank.total * weights)
+
+    slopes = quick_jit(jax.grad(total_of))(state.params)
+    assert not any(np.any(slope) for slope in jax.tree.leaves(slopes))
+
+    def distilled(params):
+        """The loss with q as numbers, which nothing can be differentiated through."""
+        z = forward(params, {}, batch.views[0], None, True)[0]["logits"]
+        alone = baseline(C).loss(forward, params, state, batch, None)[0]
+        return alone - jnp.mean(jnp.sum(q * jax.nn.log_softmax(z), axis=1))
+
+    _, _, got = gradient(method, forward, state, batch)
+    assert_close(got, quick_jit(jax.grad(distilled))(state.params))

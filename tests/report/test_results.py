@@ -6,7 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.report.made import desk, found, result, write
+from tests.report.example_run import make_manifest
+from tests.report.made import CLASSES, desk, found, result, write
 from upsilon_jax.errors import UserError
 from upsilon_jax.report.layout import as_csv, markdown
 from upsilon_jax.report.measures import MEASURES
@@ -19,7 +20,6 @@ from upsilon_jax.report.results import (
 )
 from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.workdir import files, findings
-from upsilon_jax.workdir.schema import FORMAT, Manifest
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -83,7 +83,9 @@ def test_a_summary_leaves_out_what_is_bulky_or_private_to_a_machine(tmp_path):
 def test_a_summary_keeps_what_figures_need_of_the_files_beside_it(tmp_path):
     write(tmp_path / "whole", desk("pl", 0.5, 0.6))
     findings.save(tmp_path / "whole" / "0" / "findings.npz", found())
-    manifest = make_manifest(data_digest={"all": "d" * 64})
+    manifest = make_manifest(
+        CLASSES[:6], num_clusters=0, foreign_below=None, data_digest={"all": "d" * 64}
+    )
     files.write_json(tmp_path / "whole" / "0" / "manifest.json", manifest)
     (whole,) = read_runs(tmp_path / "whole")
     counts = unlabeled_confusion(whole)
@@ -98,7 +100,7 @@ def test_a_summary_keeps_what_figures_need_of_the_files_beside_it(tmp_path):
 def test_a_summary_has_what_an_older_result_was_not_measured_for(tmp_path):
     write(tmp_path / "whole", desk("pl", 0.5, 0.6))
     findings.save(tmp_path / "whole" / "0" / "findings.npz", found())
-    manifest = make_manifest(foreign_below=0.5, data_digest={"all": "d" * 64})
+    manifest = make_manifest(CLASSES[:6], num_clusters=0, foreign_below=0.5)
     files.write_json(tmp_path / "whole" / "0" / "manifest.json", manifest)
     write_summaries(read_runs(tmp_path / "whole"), tmp_path / "small")
     (small,) = read_runs(tmp_path / "small")
@@ -113,11 +115,3 @@ def test_committed_summaries_keep_their_names_and_lack_newer_metrics(tmp_path):
     assert {path.name for path in written} == {run.path.name for run in committed}
     table = overview(committed, MEASURES["fpr95"])
     assert "| digits | upsilon | — | — | — | — | — |" in markdown(table)
-
-
-def make_manifest(**fields):
-    """A manifest without meaning."""
-    empty = dict(classes=[], ood_classes=[], image_shape=[], mean=[], std=[], fit="")
-    empty |= dict(model={}, heads={}, method={}, num_classes=6, num_clusters=0)
-    empty |= dict(foreign_below=None, native=False, versions={}, split_digest="")
-    return Manifest(format=FORMAT, **{**empty, **fields})

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.faults import processes
 from upsilon_jax.errors import ConfigError, ExitCode, PeerLost
 from upsilon_jax.runtime import interrupts, parent
 from upsilon_jax.runtime.cluster import Place, parse_place
@@ -88,8 +89,11 @@ def test_a_child_that_goes_on_is_heard_again(capfd, monkeypatch):
     assert capfd.readouterr().err.splitlines() == lines
 
 
-def test_signals_are_passed_on(child):
-    code = "import os, time; os.kill(os.getppid(), 15); time.sleep(60)"
+def test_signals_are_passed_on(child, monkeypatch):
+    monkeypatch.chdir(processes.ROOT)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # until the parent has its handler
+    code = "import time; from tests.faults.processes import signal_parent; "
+    code += "signal_parent(15); time.sleep(60)"
     assert child(code) == 128 + signal.SIGTERM
 
 

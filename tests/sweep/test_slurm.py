@@ -12,7 +12,7 @@ import pytest
 from tests.sweep import scheduler
 from tests.sweep.scheduler import output, wait_until
 from tests.training.test_processes import free_port
-from tests.training.tiny_run import baseline
+from tests.training.tiny_run import baseline, digests
 from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError
@@ -61,11 +61,6 @@ def run(module, *args, **kwargs):
 
 def saved(workdir):
     return any(path.name.isdecimal() for path in workdir.glob("checkpoints/*"))
-
-
-def digests(folder):
-    results = sorted(folder.rglob("result.json"))
-    return {p.parent.name: json.loads(p.read_text())["params_digest"] for p in results}
 
 
 @pytest.mark.slow
@@ -211,12 +206,15 @@ def test_a_job_that_makes_room_saves_and_is_requeued(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     code = (
         "import os, signal, sys, time\n"
+        "from tests.faults.processes import signal_parent\n"
         "heard = []\n"
         "signal.signal(15, lambda *_: heard.append(15))\n"
         f"os.kill(os.getpid(), {job.MAKE_ROOM})\n"
-        f"os.kill(os.getppid(), {job.MAKE_ROOM})\n"
-        f"os.kill(os.getppid(), {job.MAKE_ROOM})\n"
-        "time.sleep(0.5)\n"
+        f"signal_parent({job.MAKE_ROOM})\n"
+        "end = time.monotonic() + 30\n"
+        "while not heard and time.monotonic() < end: time.sleep(0.01)\n"
+        f"signal_parent({job.MAKE_ROOM})\n"
+        "time.sleep(0.5)\n"  # in which a second SIGTERM would come
         "print('saved', heard)\n"
         "sys.exit(143)\n"
     )

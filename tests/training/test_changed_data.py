@@ -3,32 +3,20 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
-from PIL import Image
 
 import upsilon_jax
 from configs import folder
+from tests.data.photo_folder import save_photo, save_photos
 from tests.training.tiny_run import interrupt_after, tiny
 from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training import loop
 
 
-def save_photo(path, seed):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8)
-    Image.fromarray(pixels).save(path)
-
-
 @pytest.fixture
 def photos(tmp_path):
-    root = tmp_path / "photos"
-    for number in range(8):
-        save_photo(root / "labeled" / "ab"[number % 2] / f"{number}.png", number)
-        save_photo(root / "test" / "ab"[number % 2] / f"{number}.png", 100 + number)
-        save_photo(root / "unlabeled" / f"{number}.png", 200 + number)
-    return root
+    return save_photos(tmp_path / "photos")
 
 
 def config_of(photos):

@@ -3,7 +3,7 @@
 import pytest
 
 import upsilon_jax
-from tests.training.tiny_run import interrupt_after, tiny
+from tests.training.tiny_run import interrupt_after, tiny, without_seconds
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.workdir.records import parse, read
 from upsilon_jax.workdir.schema import Manifest, Result
@@ -16,13 +16,6 @@ def tuned():
     return config
 
 
-def without_times(history):
-    return [
-        {k: v for k, v in entry.items() if not k.endswith("_seconds")}
-        for entry in history
-    ]
-
-
 @pytest.mark.slow
 def test_a_run_that_chooses_gamma_ends_the_same_when_interrupted(tmp_path):
     whole = upsilon_jax.train(tuned(), tmp_path / "whole")
@@ -31,7 +24,7 @@ def test_a_run_that_chooses_gamma_ends_the_same_when_interrupted(tmp_path):
         upsilon_jax.train(tuned(), tmp_path / "cut")
     cut = upsilon_jax.train(tuned(), tmp_path / "cut")
     assert cut["resumed_from"] and cut["params_digest"] == whole["params_digest"]
-    assert without_times(cut["history"]) == without_times(whole["history"])
+    assert without_seconds(cut["history"]) == without_seconds(whole["history"])
     assert cut["foreign"] == whole["foreign"]
     gammas = [
         read(Manifest, tmp_path / name / "manifest.json").foreign_below

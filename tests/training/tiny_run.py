@@ -1,5 +1,6 @@
 """Runs on the embedded digits, small enough to take a second or two each."""
 
+import json
 from typing import NamedTuple
 
 import jax
@@ -84,3 +85,9 @@ def without_seconds(history):
         {k: v for k, v in entry.items() if not k.endswith("_seconds")}
         for entry in history
     ]
+
+
+def digests(folder):
+    """Of the weights of each run inside a folder, by the name of the run."""
+    results = sorted(folder.rglob("result.json"))
+    return {p.parent.name: json.loads(p.read_text())["params_digest"] for p in results}
