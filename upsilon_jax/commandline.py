@@ -244,8 +244,7 @@ def _tidied(argv: Sequence[str]) -> list[str]:
     tidy: list[str] = []
     for argument in argv:
         field = re.fullmatch(r"--?config\.[\w.]+", tidy[-1]) if tidy else None
-        is_number = re.fullmatch(r"-\.?\d.*", argument)
-        if field and (is_number or argument[:1] != "-"):
+        if field and re.match(r"$|[^-]|-\.?\d", argument):  # -1 is no flag
             tidy[-1] += f"={argument}"
         elif argument.startswith("--"):
             name, equals, value = argument[2:].partition("=")
