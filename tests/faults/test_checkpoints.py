@@ -229,6 +229,7 @@ def test_what_decides_the_arrays_or_the_steps_may_not_change():
     assert not may_change("method.ood_threshold", 0.3, "auto")
     assert may_change("train.lr_schedule", "step", "cosine")
     assert not may_change("train.lr_schedule", "step", "constant")
+    assert not may_change("data.id_classes", ["0", "1"], ("0", "2"))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -36,7 +36,7 @@ _FIXED_OF_METHOD = (
     "assignment_seed",
 )
 # Values that have a state of their own: γ from the data, a rate without a schedule.
-_OTHER_STATE = {"auto", "constant"}
+_OTHER_STATE = ("auto", "constant")
 MAY_CHANGE = ", ".join(
     [*sorted(_CHANGEABLE), f"method.* but {', '.join(_FIXED_OF_METHOD)}"]
 )
@@ -44,7 +44,7 @@ MAY_CHANGE = ", ".join(
 
 def may_change(field: str, old: Any = None, new: Any = None) -> bool:
     """Whether a run that has saved may go on with another value of a field."""
-    if _OTHER_STATE & {old, new}:
+    if old in _OTHER_STATE or new in _OTHER_STATE:
         return False
     section, _, name = field.rpartition(".")
     if section.split(".")[0] == "method":
