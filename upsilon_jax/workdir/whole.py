@@ -32,11 +32,9 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """
     partial = path.with_name(path.name + ".partial")
     try:
-        yield partial
-        os.replace(partial, path)
-    except OSError as error:
-        _, reason = system_error(error)
-        raise WorkdirError(f"{path}: cannot be written ({reason})") from error
+        with _named_errors(path, "cannot be written"):
+            yield partial
+            os.replace(partial, path)
     finally:
         with contextlib.suppress(OSError):  # a disk that became read-only
             partial.unlink(missing_ok=True)
@@ -44,20 +42,24 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def make_folder(path: pathlib.Path) -> None:
     """Makes a folder if it is not there; a WorkdirError says why it cannot be."""
-    try:
+    with _named_errors(path, "cannot be a folder"):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        _, reason = system_error(error)
-        raise WorkdirError(f"{path}: cannot be a folder ({reason})") from error
 
 
 def remove(path: pathlib.Path) -> None:
     """Removes a file if it is there; a WorkdirError says why it cannot be."""
-    try:
+    with _named_errors(path, "cannot be removed"):
         path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _named_errors(path: pathlib.Path, what: str) -> Iterator[None]:
+    """What the operating system refuses becomes one line."""
+    try:
+        yield
     except OSError as error:
         _, reason = system_error(error)
-        raise WorkdirError(f"{path}: cannot be removed ({reason})") from error
+        raise WorkdirError(f"{path}: {what} ({reason})") from error
 
 
 def system_error(error: Exception) -> tuple[int | None, str]:
