@@ -211,6 +211,18 @@ def test_finite_in_finite_out(solver):
                 assert (q >= 0).all() and (M * q.sum(1) < 1 + 1e-5).all()
 
 
+def test_a_row_that_is_far_off_leaves_the_others_their_digits():
+    """Nor do rows outside `where`, by which the column of the rest is not placed."""
+    x = LOG_PROBS.astype("f")
+    solve = partial(sinkhorn, relaxation=1.0, mass=0.5)
+    x[0] = -1e20
+    close(solve(x), log_domain(x, 1.0, 0.5, 32), atol=1e-4)
+    one, other = x.copy(), x.copy()
+    one[0], other[0] = np.inf, np.nan
+    where = np.arange(M) > 0
+    np.testing.assert_array_equal(solve(one, where=where), solve(other, where=where))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 12.0, 100.0])
 def test_float32_reaches_the_tolerance(scale):

@@ -56,6 +56,26 @@ def test_softmax_and_masses(shape):
     np.testing.assert_allclose(q, expected.sum(0) / count, rtol=3e-5, atol=1e-30)
 
 
+@pytest.mark.parametrize("apart", [39, 41, 90, 1000])  # bits
+def test_potentials_that_are_apart(apart):
+    """Rows whose best column has the lowest potential; others are near it."""
+    rng = np.random.default_rng(apart)
+    bits = -rng.uniform(0, 30, (500, 6))
+    bits[:, 0] = 0
+    g = np.append(np.zeros(3), np.full(3, apart))
+    logits = (np.log(2) * (bits - g)).astype(np.float32)
+    g = (np.log(2) * g).astype(np.float32)
+    problem = samples.make_samples(jnp.asarray(logits), None, 1.0)
+    expected = softmax(logits.astype(np.float64) + g, axis=1)
+    p = np.asarray(samples.softmax(problem, jnp.asarray(g)))
+    # Exponents of `apart` bits have that many times the rounding of 1, twice; what is
+    # lost beside the sum may be lost.
+    limit = max(apart, 40) * 2.0**-22
+    np.testing.assert_allclose(p, expected, rtol=limit, atol=2.0**-25)
+    q = samples.masses(problem, samples.exponents(problem), jnp.asarray(g))
+    np.testing.assert_allclose(q, expected.mean(axis=0), rtol=limit, atol=2.0**-25)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("extra", [0, 3])
 def test_top_label(shape, extra):

@@ -73,7 +73,7 @@ def assign(
     """
     log_probs, where, epsilon = check_problem(log_probs, epsilon, where)
     terms = check_terms(epsilon, relaxation, mass)
-    log_probs = with_rest(log_probs, terms)
+    log_probs, level = with_rest(log_probs, where, epsilon, terms)
     if solver == "sinkhorn":
         num_iters = check_num_iters(num_iters)
         plan, g = solve_by_sinkhorn(log_probs, where, epsilon, terms, num_iters)
@@ -83,7 +83,7 @@ def assign(
     else:
         raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
     error = _error(*jax.lax.stop_gradient((plan, g)), log_probs, where, terms)
-    g = g - g.mean() if terms.mass is None else g[:-1] - g[-1]
+    g = g - g.mean() if terms.mass is None else g[:-1] - (g[-1] + level / epsilon)
     return Assignment(without_rest(plan, terms), g, error)
 
 

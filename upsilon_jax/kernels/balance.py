@@ -120,9 +120,8 @@ def balance(
     """
     log_probs, where, epsilon = check_problem(log_probs, epsilon, where)
     terms = check_terms(epsilon, relaxation, mass)
-    plan, _ = solve(
-        with_rest(log_probs, terms), where, epsilon, terms, check_tolerance(tolerance)
-    )
+    log_probs, _ = with_rest(log_probs, where, epsilon, terms)
+    plan, _ = solve(log_probs, where, epsilon, terms, check_tolerance(tolerance))
     return without_rest(plan, terms)
 
 

@@ -4,9 +4,9 @@ The sizes may be drawn together by λ·KL, and only a share ρ of the rows' mass
 
     min_Q <Q, -log P> + λ KL(Qᵀ 1 ‖ ρ/K) - ε H(Q)   over Q ≥ 0, Q 1 ≤ 1/m, 1ᵀ Q 1 = ρ
 
-What rows keep back is one more column, with log P = 0 and the mass 1 - ρ. It belongs to
-H(Q), and with it rows sum to 1/m as ever. In the potentials g of the columns the
-solution is
+What rows keep back is one more column, with the same log P in all rows and the mass
+1 - ρ. It belongs to H(Q), and with it rows sum to 1/m as ever. In the potentials g of
+the columns the solution is
 
     Q_i = softmax(log P_i / ε + g) / m,   Σ_i Q_ik = d_k = ρ/K · exp(-ε g_k / λ)
 
@@ -23,10 +23,16 @@ import jax.numpy as jnp
 
 from upsilon_jax.kernels.arguments import Scalar, check_number
 from upsilon_jax.kernels.meshes import on_any_mesh
-from upsilon_jax.kernels.samples import Samples, column_maxima
+from upsilon_jax.kernels.samples import (
+    Samples,
+    column_maxima,
+    make_samples,
+    mask,
+)
 
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 _FAR = 1.5  # from its demand is a mass that is so far off in its logarithm
+_SPAN = 100.0  # of log P / ε: rows that are further below the best say no more
 
 
 class Terms(NamedTuple):
@@ -57,9 +63,18 @@ def check_terms(epsilon: Scalar, relaxation: Scalar | None, mass: Scalar) -> Ter
     return Terms(0.0 if softness is None else softness, mass)
 
 
-def with_rest(log_probs: jax.Array, terms: Terms) -> jax.Array:
-    """[M, T] log P, with the column of what rows keep back if there is a ρ."""
-    return log_probs if terms.mass is None else _append(log_probs, terms.mass)
+def with_rest(
+    log_probs: jax.Array, where: jax.Array | None, epsilon: Scalar, terms: Terms
+) -> tuple[jax.Array, jax.Array | float]:
+    """[M, T] log P, with the column of what rows keep back if there is a ρ.
+
+    Also returns log P of that column. Any number gives the same Q, as the potential of
+    the column makes up for it. With one that is usual for a row's best cluster, that
+    potential is near the others, and passes over the rows are quick.
+    """
+    if terms.mass is None:
+        return log_probs, 0.0
+    return _append(log_probs, where, epsilon, terms.mass)
 
 
 def without_rest(plan: jax.Array, terms: Terms) -> jax.Array:
@@ -68,12 +83,18 @@ def without_rest(plan: jax.Array, terms: Terms) -> jax.Array:
 
 
 @jax.jit
-@on_any_mesh
-def _append(log_probs, mass):
+@on_any_mesh(rows=(True, False))
+def _append(log_probs, where, epsilon, mass):
+    samples = make_samples(jax.lax.stop_gradient(log_probs), where, epsilon)
+    best = mask(samples, samples.log_probs).max(axis=1, initial=-jnp.inf)
+    highest = best.max(initial=-jnp.inf)
+    best = jnp.maximum(best, highest - _SPAN / samples.sharpness)
+    taking_part = True if where is None else where
+    level = jnp.sum(best * samples.weight, where=taking_part & ~jnp.isneginf(highest))
     # ρ = 1 leaves nothing: a column that no row can reach.
-    rest = jnp.where(mass < 1, 0, -jnp.inf).astype(log_probs.dtype)
+    rest = jnp.where(mass < 1, level, -jnp.inf)
     rest = jnp.broadcast_to(rest, (log_probs.shape[0], 1))
-    return jnp.concatenate([log_probs, rest], axis=1)
+    return jnp.concatenate([log_probs, rest], axis=1), level
 
 
 @jax.jit

@@ -88,9 +88,8 @@ def sinkhorn(
     """
     log_probs, where, epsilon = check_problem(log_probs, epsilon, where)
     terms = check_terms(epsilon, relaxation, mass)
-    plan, _ = solve(
-        with_rest(log_probs, terms), where, epsilon, terms, check_num_iters(num_iters)
-    )
+    log_probs, _ = with_rest(log_probs, where, epsilon, terms)
+    plan, _ = solve(log_probs, where, epsilon, terms, check_num_iters(num_iters))
     return without_rest(plan, terms)
 
 
@@ -177,7 +176,9 @@ def _log_domain(log_probs, where, epsilon, terms, *, num_iters):
         samples = make_samples(log_probs, taking_part, epsilon)
         columns = make_columns(jax.lax.stop_gradient(samples), terms)
     if terms.mass is not None:
-        exponent = exponent.at[:, -1].set(0)  # -inf at ρ = 1, where its g is -inf, too
+        # -inf at ρ = 1, where its g is -inf, too.
+        rest = exponent[:, -1]
+        exponent = exponent.at[:, -1].set(jnp.where(jnp.isneginf(rest), 0, rest))
 
     @jax.checkpoint  # keeps f of every iteration, not [M, K] arrays
     def iterate(f, _):

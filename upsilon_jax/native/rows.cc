@@ -120,6 +120,8 @@ struct Potentials {
       largest = std::max(largest, g[k]);
       smallest = std::min(smallest, g[k]);
     }
+    // So far below the shift, the largest term of a row still leaves the others 26 bits
+    // before Exp2 makes them 0: as many as a float keeps of their sum.
     close = largest - smallest < 40;
     far = !close && std::max(largest, -smallest) > 1e6f;
   }
@@ -131,14 +133,16 @@ struct Potentials {
 Vec Exponentials(const float* x, const Potentials& potentials, int64_t columns,
                  float* e) {
   const float* g = potentials.g.data();
-  Vec shift = Broadcast(potentials.close ? potentials.largest : -FLT_MAX), total = {};
-  for (int64_t k = 0; !potentials.close && k < columns; ++k) {
+  // Copies: what is stored below could be the potentials, for all the compiler knows.
+  const bool close = potentials.close, far = potentials.far;
+  Vec shift = Broadcast(close ? potentials.largest : -FLT_MAX), total = {};
+  for (int64_t k = 0; !close && k < columns; ++k) {
     shift = Max(Load(x + k * kLanes) + g[k], shift);
   }
   for (int64_t k = 0; k < columns; ++k) {
     // At most 0, and 0 for the largest; g - shift first would round far potentials off.
-    const Vec mass = Exp2(potentials.far ? Load(x + k * kLanes) + g[k] - shift
-                                         : Load(x + k * kLanes) + (g[k] - shift));
+    const Vec mass = Exp2(far ? Load(x + k * kLanes) + g[k] - shift
+                              : Load(x + k * kLanes) + (g[k] - shift));
     total += mass;
     Store(e + k * kLanes, mass);
   }
