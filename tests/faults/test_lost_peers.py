@@ -25,6 +25,11 @@ TINY = (
     "--config.model.width=1",
     "--config.method.threshold=0.35",
 )
+LOST = [(1, "auto"), (0, "stream")]  # which process, and where the images are
+INJECTED = {
+    "test_a_lost_process_is_a_line_and_the_run_goes_on_with_one_and_two": len(LOST),
+    "test_a_signal_to_one_stops_both_and_they_end_as_if_never_stopped": 1,
+}
 
 
 def start_two(*args):
@@ -55,7 +60,7 @@ def losses(workdir):
     return [entry["labeled_loss"] for entry in result(workdir)["history"]]
 
 
-@pytest.mark.parametrize(("lost", "residency"), [(1, "auto"), (0, "stream")])
+@pytest.mark.parametrize(("lost", "residency"), LOST)
 def test_a_lost_process_is_a_line_and_the_run_goes_on_with_one_and_two(
     tmp_path, lost, residency
 ):
