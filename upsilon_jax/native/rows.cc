@@ -120,8 +120,7 @@ struct Potentials {
       largest = std::max(largest, g[k]);
       smallest = std::min(smallest, g[k]);
     }
-    // So far below the shift, the largest term of a row still leaves the others 26 bits
-    // before Exp2 makes them 0: as many as a float keeps of their sum.
+    // Exp2 holds 126 bits: what is less than 86 below the largest of its row is not 0.
     close = largest - smallest < 40;
     far = !close && std::max(largest, -smallest) > 1e6f;
   }
