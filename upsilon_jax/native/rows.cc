@@ -120,8 +120,7 @@ struct Potentials {
       largest = std::max(largest, g[k]);
       smallest = std::min(smallest, g[k]);
     }
-    // Exp2 holds 126 bits: what is less than 86 below the largest of its row is not 0.
-    close = largest - smallest < 40;
+    close = largest - smallest < 40;  // of the 126 bits of Exp2: 86 are left
     far = !close && std::max(largest, -smallest) > 1e6f;
   }
 };
@@ -132,8 +131,7 @@ struct Potentials {
 Vec Exponentials(const float* x, const Potentials& potentials, int64_t columns,
                  float* e) {
   const float* g = potentials.g.data();
-  // Copies: what is stored below could be the potentials, for all the compiler knows.
-  const bool close = potentials.close, far = potentials.far;
+  const bool close = potentials.close, far = potentials.far;  // read once, not a column
   Vec shift = Broadcast(close ? potentials.largest : -FLT_MAX), total = {};
   for (int64_t k = 0; !close && k < columns; ++k) {
     shift = Max(Load(x + k * kLanes) + g[k], shift);
@@ -210,8 +208,7 @@ ffi::Error Softmax(ffi::ThreadPool pool, Matrix log_probs, Mask where, Scalar sh
   ForRows(pool, rows, columns, [&](int64_t, int64_t row, int64_t count, float* x) {
     RelativeExponents(log_probs.typed_data() + row * columns, where.typed_data() + row,
                       count, columns, sharpness.typed_data()[0], x);
-    const Vec scale =
-        weight.typed_data()[0] * Exponentials(x, potentials, columns, x);
+    const Vec scale = weight.typed_data()[0] * Exponentials(x, potentials, columns, x);
     for (int64_t k = 0; k < columns; ++k) {
       Store(x + k * kLanes, Load(x + k * kLanes) * scale);
     }
