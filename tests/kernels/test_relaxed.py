@@ -212,7 +212,7 @@ def test_finite_in_finite_out(solver):
 
 
 def test_a_row_that_is_far_off_leaves_the_others_their_digits():
-    """Nor do rows outside `where`, by which the column of the rest is not placed."""
+    """So do rows outside `where`, whatever they hold."""
     x = LOG_PROBS.astype("f")
     solve = partial(sinkhorn, relaxation=1.0, mass=0.5)
     x[0] = -1e20

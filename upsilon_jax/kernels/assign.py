@@ -83,7 +83,7 @@ def assign(
     else:
         raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
     error = _error(*jax.lax.stop_gradient((plan, g)), log_probs, where, terms)
-    g = g - g.mean() if terms.mass is None else g[:-1] - (g[-1] + level / epsilon)
+    g = g - g.mean() if terms.mass is None else g[:-1] - (g[-1] + level)
     return Assignment(without_rest(plan, terms), g, error)
 
 

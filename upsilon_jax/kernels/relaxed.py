@@ -68,8 +68,8 @@ def with_rest(
 ) -> tuple[jax.Array, jax.Array | float]:
     """[M, T] log P, with the column of what rows keep back if there is a ρ.
 
-    Also returns log P of that column. Any number gives the same Q, as the potential of
-    the column makes up for it. With one that is usual for a row's best cluster, that
+    Also returns log P / ε of that column. Any number gives the same Q, as the column's
+    potential makes up for it. With one that is usual for a row's best cluster, that
     potential is near the others, and passes over the rows are quick.
     """
     if terms.mass is None:
@@ -94,7 +94,7 @@ def _append(log_probs, where, epsilon, mass):
     # ρ = 1 leaves nothing: a column that no row can reach.
     rest = jnp.where(mass < 1, level, -jnp.inf)
     rest = jnp.broadcast_to(rest, (log_probs.shape[0], 1))
-    return jnp.concatenate([log_probs, rest], axis=1), level
+    return jnp.concatenate([log_probs, rest], axis=1), level * samples.sharpness
 
 
 @jax.jit

@@ -131,7 +131,7 @@ struct Potentials {
 Vec Exponentials(const float* x, const Potentials& potentials, int64_t columns,
                  float* e) {
   const float* g = potentials.g.data();
-  const bool close = potentials.close, far = potentials.far;  // read once, not a column
+  const bool close = potentials.close, far = potentials.far;  // else read for every k
   Vec shift = Broadcast(close ? potentials.largest : -FLT_MAX), total = {};
   for (int64_t k = 0; !close && k < columns; ++k) {
     shift = Max(Load(x + k * kLanes) + g[k], shift);
