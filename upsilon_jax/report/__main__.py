@@ -19,16 +19,18 @@ from upsilon_jax.report.layout import FORMATS, Table
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.mismatch import mismatch_table
 from upsilon_jax.report.overview import overview
+from upsilon_jax.report.plug_in import plug_in_table
 from upsilon_jax.report.results import read_runs, write_summaries
 from upsilon_jax.report.runs import Run
 from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.workdir.files import RESULT
 from upsilon_jax.workdir.whole import check_place, written_whole
 
-# No tables of the paper: true and estimated share, and curves over the mismatch ratio.
-FOREIGN, MISMATCH = "foreign", "mismatch"
+# No tables of the paper: true and estimated share, curves over the mismatch ratio, and
+# methods alone against the same with RPL and SEC around them.
+FOREIGN, MISMATCH, PLUG_IN = "foreign", "mismatch", "plug_in"
 CHOICES = {
-    "table": (*TABLES, FOREIGN, MISMATCH),
+    "table": (*TABLES, FOREIGN, MISMATCH, PLUG_IN),
     "figure": FIGURES,
     "format": FORMATS,
     "metric": MEASURES,
@@ -94,6 +96,8 @@ def _check(told: types.SimpleNamespace) -> None:
 def _table(told: types.SimpleNamespace, runs: list[Run]) -> Table:
     if told.table == MISMATCH:
         return mismatch_table(runs, MEASURES[told.metric])
+    if told.table == PLUG_IN:
+        return plug_in_table(runs, MEASURES[told.metric])
     if told.table:
         return paper_table(told.table, runs, told.metric)
     if not runs:

@@ -42,6 +42,7 @@ class Table(NamedTuple):
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     extra: str = ""  # the title of that column
+    reference: str = "the baseline"  # what the differences are to
 
     @property
     def has_published(self) -> bool:
@@ -50,7 +51,7 @@ class Table(NamedTuple):
 
     @property
     def has_differences(self) -> bool:
-        """Whether any cell can be compared with the baseline."""
+        """Whether any cell can be compared with the reference."""
         return any(cell.difference for row in self.rows for cell in row.cells)
 
 
@@ -149,7 +150,8 @@ def _grids(table: Table, markup: Markup) -> list[tuple[str, list[list[str]]]]:
     grids = [("", _main_grid(table, markup))]
     if table.has_differences:
         heading = (
-            "Difference to the baseline, paired by seed: mean [95 % interval] (seeds)"
+            f"Difference to {table.reference}, paired by seed: "
+            "mean [95 % interval] (seeds)"
         )
         names = [markup.escape(name) for name in (*table.names, *table.columns)]
         lines = [

@@ -150,6 +150,33 @@ _ALL = (
         _of_labels("pseudo_accuracy"),
     ),
     Measure(
+        "explored_precision",
+        "foreign images among the last cluster labels in %",
+        _of_labels("explored_precision"),
+    ),
+    Measure(
+        "explored_recall",
+        "foreign unlabeled images with a cluster label in %",
+        _of_labels("explored_recall"),
+    ),
+    Measure(
+        "cluster_purity",
+        "foreign images of the commonest class of their cluster in %",
+        _of_labels("cluster_purity"),
+    ),
+    _raw(
+        "cluster_nmi",
+        "mutual information of clusters and foreign classes, normalised",
+        3,
+        value=_of_labels("cluster_nmi"),
+    ),
+    _raw(
+        "effective_clusters",
+        "effective number of clusters",
+        2,
+        value=_of_labels("effective_clusters"),
+    ),
+    Measure(
         "ood_labeled",
         "foreign unlabeled images with an ID pseudo-label in %",
         _last_labeled_as_id,

@@ -1,4 +1,4 @@
-"""The figures of the paper by name, from our runs."""
+"""The figures of the paper by name, and one of our own, from our runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.figures.cost import cost
 from upsilon_jax.report.figures.embedding import tsne
+from upsilon_jax.report.figures.gains import plug_in
 from upsilon_jax.report.figures.labels import histograms, splits
 from upsilon_jax.report.figures.lines import clusters, ood_share, ratio
 from upsilon_jax.report.figures.matrices import confusion
@@ -29,6 +30,7 @@ FIGURES: Mapping[str, Draw] = {
     "tsne": tsne,
     "splits": splits,
     "cost": cost,
+    "plug_in": plug_in,
 }
 
 

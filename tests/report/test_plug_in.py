@@ -1,0 +1,75 @@
+"""Methods alone against the same with RPL and SEC around them."""
+
+import csv
+import io
+
+import pytest
+
+from tests.report.made import result, runs
+from upsilon_jax.errors import UserError
+from upsilon_jax.report.figures import FIGURES
+from upsilon_jax.report.layout import as_csv, markdown
+from upsilon_jax.report.measures import MEASURES
+from upsilon_jax.report.plug_in import plug_in_table
+
+ACCURACY = MEASURES["accuracy"]
+
+
+def swept(method, *heights, mismatch=0.5, **more):
+    """Results of a method, one for each seed."""
+    return [result(method, mismatch, h, seed, **more) for seed, h in enumerate(heights)]
+
+
+def cells(table):
+    """method → its numbers, of a table with one column."""
+    return {row["method"]: row for row in csv.DictReader(io.StringIO(as_csv(table)))}
+
+
+MADE = [
+    *swept("fixmatch+upsilon", 0.82, 0.93, 0.7),
+    *swept("baseline", 0.5),
+    *swept("fixmatch", 0.8, 0.9),
+    *swept("fixmatch+sec", 0.7, 0.9),
+    *swept("pl", 0.1),  # nothing was put around it
+]
+
+
+def test_differences_are_to_the_method_alone_with_the_same_seed():
+    found = cells(plug_in_table(runs(*MADE), ACCURACY))
+    assert list(found) == ["baseline", "fixmatch", "fixmatch+sec", "fixmatch+upsilon"]
+    gains = {name: row["difference"] for name, row in found.items()}
+    assert gains["baseline"] == gains["fixmatch"] == ""
+    assert float(gains["fixmatch+sec"]) == pytest.approx(-5)
+    assert float(gains["fixmatch+upsilon"]) == pytest.approx(2.5)
+    assert found["fixmatch+upsilon"]["pairs"] == "2"
+    text = markdown(plug_in_table(runs(*MADE), ACCURACY))
+    assert "Difference to the method alone, paired by seed" in text
+
+
+def test_a_part_without_its_method_alone_has_no_difference():
+    table = plug_in_table(runs(*swept("vat+rpl", 0.8)), ACCURACY)
+    assert list(cells(table)) == ["vat+rpl"] and not table.has_differences
+
+
+def test_other_settings_are_compared_apart():
+    wide = swept("fixmatch", 0.1, fields={"model.width": 4})
+    table = plug_in_table(runs(*MADE, *wide), ACCURACY)
+    assert float(cells(table)["fixmatch+sec"]["difference"]) == pytest.approx(-5)
+
+
+def test_nothing_around_anything_is_refused():
+    with pytest.raises(UserError, match="pl\\+upsilon"):
+        plug_in_table(runs(*swept("pl", 0.8)), ACCURACY)
+
+
+def test_the_figure_shows_gains_and_intervals():
+    found = runs(*MADE, *swept("fixmatch+rpl", 0.6, mismatch=1.0))
+    left, right = FIGURES["plug_in"](found, ACCURACY).axes
+    marks = {bars.get_label(): bars.lines[0] for bars in left.containers}
+    assert marks["+sec"].get_ydata() == pytest.approx([-5])
+    assert marks["+upsilon"].get_ydata() == pytest.approx([2.5])
+    (bar,) = left.containers[-1].lines[2][0].get_segments()
+    # Two differences, 2 and 3: Student's quantile is 12.7.
+    assert bar[:, 1] == pytest.approx([2.5 - 12.706 / 2, 2.5 + 12.706 / 2], abs=1e-3)
+    assert [text.get_text() for text in left.get_xticklabels()] == ["fixmatch"]
+    assert not any(len(bars.lines[0].get_ydata()) for bars in right.containers)
