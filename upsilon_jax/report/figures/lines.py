@@ -26,14 +26,26 @@ _OF_K = ("method.name", "method.num_clusters")
 
 
 def ratio(runs: Sequence[Run], measure: Measure) -> Figure:
-    """A panel per data set and setting, a line per method, bands of one std."""
+    """A panel per data set and setting, a line per method, bands of one std.
+
+    What the paper prints has a panel of its own beside it: at another scale numbers are
+    far apart, and only the order can be compared.
+    """
     groups = Groups([run for run in runs if run.mismatch is not None])
     if not groups.blocks:
         raise style.nothing("run with a known mismatch", "sweep over --mismatch first")
-    figure, axes = style.panels(len(groups.blocks), columns=2, size=(5, 3.8))
-    for axis, block in zip(axes, groups.blocks, strict=True):
-        _draw_ratios(axis, groups, block, measure)
-        axis.set_title(style.wrapped(groups.full_title(block)), fontsize=10)
+    found = [
+        (block, paper)
+        for block in groups.blocks
+        for paper in (False, True)
+        if not paper or _printed(groups, block, measure)
+    ]
+    figure, axes = style.panels(len(found), columns=2, size=(5, 3.8))
+    for axis, (block, paper) in zip(axes, found, strict=True):
+        (_draw_printed if paper else _draw_ratios)(axis, groups, block, measure)
+        title = groups.title(block) if paper else groups.full_title(block)
+        title = f"{title}, as printed in the paper" if paper else title
+        axis.set_title(style.wrapped(title), fontsize=10)
         axis.set_ylabel(measure.title)
         lines = (np.asarray(line.get_xdata()) for line in axis.lines)
         style.ratio_axis(axis, {float(x) for line in lines for x in line})
@@ -42,32 +54,45 @@ def ratio(runs: Sequence[Run], measure: Measure) -> Figure:
 
 
 def _draw_ratios(axis: Axes, groups: Groups, block: Block, measure: Measure) -> None:
-    benchmark = benchmark_of(groups.first(block))
+    ratios = [x for x in groups.ratios(block) if x is not None]
     for variant in groups.main(block):
-        method = groups.first(block, variant).method
-        look = style.look_of(method)
-        ratios = [x for x in groups.ratios(block) if x is not None]
         points = {
             x: summary(groups.serving(block, variant, x), measure) for x in ratios
         }
+        look = style.look_of(groups.first(block, variant).method)
         _line(axis, points, look, style.name_of(groups, block, variant))
-        printed = published_curve(benchmark, method, measure.name)
-        if printed:
-            where = ratios
-            if None not in printed:
-                where = sorted(x for x in printed if x is not None)
-            axis.plot(
-                where,
-                [printed[x] if x in printed else printed[None] for x in where],
-                color=look.color,
-                marker=look.marker,
-                markerfacecolor="white",
-                ls="--",
-                lw=1,
-                ms=5,
-                alpha=0.8,
-                label=f"{TITLES[method]}, paper",
-            )
+
+
+def _printed(
+    groups: Groups, block: Block, measure: Measure
+) -> dict[str, Mapping[float | None, float]]:
+    """Method → its published curve, of the methods there are."""
+    benchmark = benchmark_of(groups.first(block))
+    methods = [groups.first(block, variant).method for variant in groups.main(block)]
+    curves = {m: published_curve(benchmark, m, measure.name) for m in methods}
+    return {method: curve for method, curve in curves.items() if curve}
+
+
+def _draw_printed(axis: Axes, groups: Groups, block: Block, measure: Measure) -> None:
+    """Dashed, with open marks; a number for all ratios is a level line."""
+    curves = _printed(groups, block, measure)
+    known = {x for curve in curves.values() for x in curve if x is not None}
+    where = sorted(known) or [x for x in groups.ratios(block) if x is not None]
+    for method, curve in curves.items():
+        look = style.look_of(method)
+        heights = {x: curve[None] for x in where} if None in curve else curve
+        shown = [x for x in where if x in heights]
+        axis.plot(
+            shown,
+            [heights[x] for x in shown],
+            color=look.color,
+            marker=look.marker,
+            markerfacecolor="white",
+            ls="--",
+            lw=1.2,
+            ms=6,
+            label=TITLES[method],
+        )
 
 
 def _line(
