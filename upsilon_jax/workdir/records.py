@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import math
@@ -12,14 +13,15 @@ import pathlib
 import types
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, Union, get_args, get_origin
-from typing import get_type_hints as _hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.schema import FORMAT, GROUPS, Entry
 from upsilon_jax.workdir.sums import check_sum
 
 Record = TypeVar("Record", bound=tuple)
+
+_hints = functools.cache(get_type_hints)  # which takes longer than all else in reading
 
 
 def read(kind: type[Record], path: pathlib.Path) -> Record:
