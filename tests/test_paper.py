@@ -12,6 +12,7 @@ from upsilon_jax.data import load_source
 from upsilon_jax.errors import ConfigError, UserError
 from upsilon_jax.paper import __main__ as command
 from upsilon_jax.paper import cost
+from upsilon_jax.paper.claims import CLAIMS
 from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment, Runs
 from upsilon_jax.paper.runs import SCALES, configs_of, total_steps
 from upsilon_jax.report.figures import FIGURES
@@ -101,7 +102,8 @@ def test_images_count_twice_once_unlabeled_ones_take_part():
     ("argv", "told"),
     [
         ([], "EXPERIMENT is missing"),
-        (["E17"], "E17: no such experiment"),
+        (["E17"], "E17: no such experiment or claim"),
+        (["C13"], "C13: no such experiment or claim"),
         (["E8", "--scale=desk "], "no such scale"),
         (["E8", "--jobs=no"], "--jobs=no"),
     ],
@@ -125,6 +127,17 @@ def test_a_table_of_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(UserError, match="typo: there is no such folder"):
         command.main(commandline.parse(command.COMMAND, told))
     assert not (tmp_path / "typo").exists()
+
+
+def test_one_claim_is_what_it_is_among_all(capsys):
+    def printed(argument):
+        told = [argument, f"--workdir={ROOT / 'results' / 'desk'}"]
+        assert command.main(commandline.parse(command.COMMAND, told)) == 0
+        return capsys.readouterr().out.strip()
+
+    one, every = printed("c9"), printed("claims")
+    assert one.startswith("### C9. ") and one in every
+    assert one.count("### ") == 1 and every.count("### ") == len(CLAIMS)
 
 
 def test_the_list_has_a_line_for_each(monkeypatch, capsys):

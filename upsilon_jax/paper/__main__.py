@@ -3,7 +3,8 @@
 Trains the runs that are not there yet, several at a time, then makes the experiment's
 table and figures. `--list` shows all sixteen with their size; `all` means all of them.
 The same command again completes what was cut off; runs that experiments have in common
-are trained once. `claims` judges what the paper says by the runs below --workdir.
+are trained once. `claims` judges what the paper says by the runs below --workdir, `C9`
+one of its twelve claims.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if __name__ == "__main__":
 
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, ExitCode, UserError, nearest
+from upsilon_jax.paper.claims import CLAIMS
 from upsilon_jax.paper.cost import ACCELERATOR, hours
 from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment
 from upsilon_jax.paper.runs import SCALES, configs_of, total_steps
@@ -32,7 +34,7 @@ from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.workdir.place import local_path
 from upsilon_jax.workdir.whole import make_folder, written_whole
 
-ALL, CLAIMS = "all", "claims"
+ALL, ALL_CLAIMS = "all", "claims"
 
 COMMAND = commandline.Command(
     name=NAME,
@@ -61,8 +63,9 @@ def main(options: commandline.Options) -> int:
         print_list(told.scale)
         return ExitCode.DONE
     root = local_path(told.workdir or f"runs/{told.scale}")
-    if options.argument == CLAIMS:
-        print(claims_text(read_runs(root)))
+    claims = _claims(options.argument)
+    if claims:
+        print(claims_text(read_runs(root), claims))
         return ExitCode.DONE
     fields = {"data.data_dir": told.data_dir} if told.data_dir else {}
     configs = {
@@ -81,6 +84,13 @@ def main(options: commandline.Options) -> int:
     return ExitCode.DONE if complete else ExitCode.FAILED
 
 
+def _claims(argument: str | None) -> list[str]:
+    """The claims that are meant, if any are."""
+    if argument == ALL_CLAIMS:
+        return list(CLAIMS)
+    return [name for name in CLAIMS if argument and name == argument.upper()]
+
+
 def _names(argument: str | None, scale: str) -> list[str]:
     """The experiments that are meant: one, or all that have runs at the scale."""
     if argument is None:
@@ -88,8 +98,8 @@ def _names(argument: str | None, scale: str) -> list[str]:
     if argument == ALL:
         return [name for name, of in EXPERIMENTS.items() if getattr(of, scale)]
     if argument.upper() not in EXPERIMENTS:
-        near = nearest(argument.upper(), (*EXPERIMENTS, ALL, CLAIMS))
-        raise ConfigError(f"{argument}: no such experiment; {near}")
+        near = nearest(argument.upper(), (*EXPERIMENTS, ALL, *CLAIMS, ALL_CLAIMS))
+        raise ConfigError(f"{argument}: no such experiment or claim; {near}")
     return [argument.upper()]
 
 

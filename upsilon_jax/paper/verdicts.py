@@ -98,11 +98,12 @@ def planned(scale: str) -> frozenset[tuple[str, int]]:
     )
 
 
-def claims_text(runs: Sequence[Run]) -> str:
-    """Markdown: every claim with its checks and verdicts.
+def claims_text(runs: Sequence[Run], names: Iterable[str] = CLAIMS) -> str:
+    """Markdown: claims with their checks and verdicts.
 
     Args:
       runs: any; those that no experiment has are passed over.
+      names: keys of CLAIMS.
     """
     by_scale: dict[str, dict[str, list[Run]]] = {}
     for scale in JUDGED:
@@ -110,7 +111,7 @@ def claims_text(runs: Sequence[Run]) -> str:
         for run in runs:
             if (run.fingerprint, run.result.seed) in planned(scale):
                 found[run.fingerprint].append(run)
-    parts = [_claim_text(name, claim, by_scale) for name, claim in CLAIMS.items()]
+    parts = [_claim_text(name, CLAIMS[name], by_scale) for name in names]
     return "\n\n".join(parts)
 
 
