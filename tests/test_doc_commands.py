@@ -81,7 +81,9 @@ def understand_module(program: str, argv: list[str]) -> None:
         report_command._check(options.flags)
     elif module is sweep_command:
         sweep_command.grid(options)
-    elif module is paper_command and options.argument not in (None, "claims"):
+    elif module is paper_command and options.argument:
+        if paper_command._claims(options.argument):
+            return
         names = paper_command._names(options.argument, options.flags.scale)
         if not any(getattr(EXPERIMENTS[name], options.flags.scale) for name in names):
             raise ConfigError(f"{names}: no runs at this scale")
@@ -108,6 +110,7 @@ def test_the_commands_of_a_page_are_understood(page, monkeypatch):
         "-m upsilon_jax.report DIR --table=gone",
         "-m upsilon_jax.sweep --methods=gone",
         "-m upsilon_jax.paper E17",
+        "-m upsilon_jax.paper C13",
         "-m upsilon_jax.paper E7",
         "-m benchmarks --gone",
     ],
