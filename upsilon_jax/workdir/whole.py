@@ -62,7 +62,7 @@ def _named_errors(path: pathlib.Path, what: str) -> Iterator[None]:
         raise WorkdirError(f"{path}: {what} ({reason})") from error
 
 
-def system_error(error: Exception) -> tuple[int | None, str]:
+def system_error(error: BaseException) -> tuple[int | None, str]:
     """Number and text of what the operating system said; (None, "") if it was not it.
 
     Tensorstore raises a ValueError with the number in its text.
