@@ -110,7 +110,7 @@ def train_run(
                 ended = _found(run, progress)
                 result = make_result(run, progress, ended)
             except KeyboardInterrupt:
-                _stop(progress, observer, save)
+                _stop(progress, observer, save, start_over)
                 raise
         if chief:
             write_end(run, workdir, progress.state, result, ended)
@@ -150,13 +150,16 @@ def _train(
             leave_pretrained(run, pretrained, progress)
 
 
-def _stop(progress: Progress, observer: Observer, save: Callable[[], None]) -> None:
+def _stop(
+    progress: Progress, observer: Observer, save: Callable[[], None], start_over: bool
+) -> None:
     """Saves what there is, before its time."""
+    again = "the same command" + " without --start_over" * start_over
     if progress.can_be_saved():
         save()
-        observer.say(f"saved at step {progress.step}; the same command goes on there")
+        observer.say(f"saved at step {progress.step}; {again} goes on there")
     else:
-        observer.say("the same command goes on from the newest checkpoint")
+        observer.say(f"{again} goes on from the newest checkpoint")
 
 
 def _finish_epoch(
