@@ -21,6 +21,7 @@ from upsilon_jax.workdir.sums import check_sum
 
 Record = TypeVar("Record", bound=tuple)
 
+_DEEPEST = 100  # levels of a JSON file; no config or record has ten
 _hints = functools.cache(get_type_hints)  # which takes longer than all else in reading
 
 
@@ -42,7 +43,10 @@ def read_json(path: pathlib.Path, *, checked: bool = False) -> Any:
         if checked:
             check_sum(path, data)
         data = gzip.decompress(data) if path.suffix == ".gz" else data
-        return json.loads(data)
+        value = json.loads(data)
+        if _is_deep(value):
+            raise RecursionError
+        return value
     except FileNotFoundError:
         raise WorkdirError(f"{path}: there is no such file") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -51,6 +55,22 @@ def read_json(path: pathlib.Path, *, checked: bool = False) -> Any:
         raise WorkdirError(f"{path}: is no valid JSON (nested too deep)") from None
     except ValueError as error:  # also of UTF-8, and of numbers with too many digits
         raise WorkdirError(f"{path}: is no valid JSON ({error})") from error
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether what was read from JSON would end functions that call themselves.
+
+    From Python 3.12 on `json` itself reads far deeper than these may go.
+    """
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            one
+            for whole in level
+            if isinstance(whole, dict | list)
+            for one in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return bool(level)
 
 
 def parse(kind: type[Record], value: Any, origin: str) -> Record:
