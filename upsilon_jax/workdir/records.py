@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import WorkdirError, shown
 from upsilon_jax.workdir.schema import FORMAT, GROUPS, Entry
 from upsilon_jax.workdir.sums import check_sum
 
@@ -106,6 +106,14 @@ def parse_history(value: Any, origin: str) -> list[Entry]:
         raise WorkdirError(f"{origin}: has no history: {misfit}") from None
 
 
+def read_photos(path: pathlib.Path) -> dict[str, str]:
+    """Path -> digest of every photo a run began with; refuses as `read` does."""
+    try:
+        return _typed(dict[str, str], read_json(path, checked=True), "photos")
+    except _Misfit as misfit:
+        raise WorkdirError(f"{path}: does not list photos: {misfit}") from None
+
+
 def plain(value: Any) -> Any:
     """Records, and all that may be in them, as JSON would give it back."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -176,4 +184,6 @@ def _typed(hint: Any, value: Any, field: str) -> Any:
         return value
     if type(value) is hint:
         return value
-    raise _Misfit(f"{field!r} must be {getattr(hint, '__name__', hint)}, got {value!r}")
+    raise _Misfit(
+        f"{field!r} must be {getattr(hint, '__name__', hint)}, got {shown(value)}"
+    )
