@@ -11,6 +11,7 @@ from configs import folder
 from tests.data.photo_folder import save_photo, save_photos
 from tests.report.example_run import make_manifest
 from tests.training.tiny_run import interrupt_after, tiny
+from tests.workdir.test_checkpoint import flip_a_bit
 from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training import loop
@@ -77,6 +78,17 @@ def test_changed_photos_are_refused_restored_ones_go_on_and_in_the_end_none_are_
     config.train.batch_size = 2
     with pytest.raises(WorkdirError, match="train.batch_size: 4 → 2"):
         upsilon_jax.train(config, workdir)
+
+
+def test_a_run_that_is_refused_lists_no_files_that_it_left_out(photos, tmp_path):
+    workdir, config = tmp_path / "run", config_of(photos)
+    stop(config, workdir)
+    (photos / "unlabeled" / "bad.png").write_bytes(b"no image")
+    for checkpoint in (workdir / "checkpoints").iterdir():
+        flip_a_bit(checkpoint)
+    with pytest.raises(WorkdirError, match="no checkpoint can be used"):
+        upsilon_jax.train(config, workdir)
+    assert not (workdir / "skipped.txt").exists()
 
 
 NO_PHOTOS = [None, 3, "x", list(range(1000)), {"a.png": 1}, {"a.png": ["x"]}]
