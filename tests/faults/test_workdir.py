@@ -98,6 +98,17 @@ def test_a_lock_that_is_a_link_does_not_destroy_what_it_leads_to(tmp_path):
     assert precious.read_text() == "kept"
 
 
+def test_a_link_where_a_file_begins_is_not_written_through(tmp_path):
+    precious, path = tmp_path / "precious", tmp_path / RESULT
+    precious.write_text("kept")
+    for link in (os.symlink, os.link):
+        link(precious, tmp_path / f"{RESULT}.partial")
+        with written_whole(path) as partial:
+            partial.write_text("new")
+        assert precious.read_text() == "kept"
+        assert path.read_text() == "new" and not path.is_symlink()
+
+
 DEEP = "[" * 100_000 + "]" * 100_000
 # Python itself reads these, from 3.12 on at any depth; functions do not get so far.
 LESS_DEEP = [

@@ -33,6 +33,8 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
     partial = path.with_name(path.name + ".partial")
     try:
         with _named_errors(path, "cannot be written"):
+            # Through a link what is written would destroy the file it leads to.
+            partial.unlink(missing_ok=True)
             yield partial
             os.replace(partial, path)
     finally:
