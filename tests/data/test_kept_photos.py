@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.data.photo_folder import SIZE, holds, load, noise, picture
-from upsilon_jax.data import cache, photos
+from upsilon_jax.data import album, cache, photos
 from upsilon_jax.data.digest import changed, data_digest
 from upsilon_jax.errors import DataError
 
@@ -61,13 +61,29 @@ def test_only_new_and_changed_photos_are_decoded(dirs, monkeypatch):
     assert not holds(source, noise(22))
 
 
-def test_a_photo_that_changes_later_is_named_and_not_kept(dirs, kept):
-    source = load(dirs)
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_photo_that_changes_later_is_named_and_not_kept(dirs, kept, resident):
+    source = load(dirs, resident=resident)
     shutil.rmtree(kept)
     picture(95).save(dirs / "labeled" / "cat" / "2.png")
     with pytest.raises(DataError, match="cat.2.png: has changed since the start"):
         source.read("train", np.array([2]))
-    np.testing.assert_array_equal(load(dirs).read("train", np.array([2]))[0], noise(95))
+    again = load(dirs, resident=resident).read("train", np.array([2]))
+    np.testing.assert_array_equal(again[0], noise(95))
+
+
+def test_a_streamed_photo_is_hashed_only_where_its_file_seems_another(
+    dirs, monkeypatch
+):
+    source, hashed = load(dirs, resident=False), []
+    digest = lambda image, real=album._pixel_digest: hashed.append(1) or real(image)
+    monkeypatch.setattr(album, "_pixel_digest", digest)
+    one = np.array([2])
+    before = source.read("train", one)
+    assert not hashed
+    os.utime(dirs / "labeled" / "cat" / "2.png")  # the same pixels at another time
+    np.testing.assert_array_equal(source.read("train", one), before)
+    assert hashed
 
 
 def test_the_digest_of_photos(dirs):

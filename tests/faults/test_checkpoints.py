@@ -69,6 +69,17 @@ def test_start_over_keeps_the_earlier_runs_and_begins_anew(tmp_path):
         assert restore(tmp_path / earlier)[0].number == 3
 
 
+@pytest.mark.parametrize("start_over", [False, True])
+def test_a_run_that_is_stopped_says_how_it_goes_on(
+    tmp_path, monkeypatch, capsys, start_over
+):
+    interrupt_after(monkeypatch, 5)
+    with pytest.raises(Interrupted):
+        upsilon_jax.train(baseline(), tmp_path, start_over=start_over)
+    again = "the same command" + (" without --start_over" if start_over else "")
+    assert f"; {again} goes on there" in capsys.readouterr().err
+
+
 def test_a_sound_checkpoint_of_another_shape_is_a_line_and_stays_where_it_is(tmp_path):
     save_steps(tmp_path, [3, 7])
     flip_a_bit(tmp_path / "checkpoints" / "7")

@@ -18,11 +18,13 @@ from upsilon_jax.runtime import sharding
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.workdir import findings
 from upsilon_jax.workdir.files import (
+    CONFIG,
     FINDINGS,
     MANIFEST,
     REPORT,
     RESULT,
     SHOWN,
+    find_result,
     write_json,
 )
 from upsilon_jax.workdir.records import read
@@ -174,3 +176,17 @@ def test_a_number_that_became_another_is_noticed(tmp_path):
         read(Result, path)
     (tmp_path / SUMS).unlink()  # it was changed on purpose
     assert read(Result, path).seed == 1
+
+
+def test_a_config_that_became_another_is_not_laid_to_the_user(tmp_path):
+    path, asked = tmp_path / CONFIG, config().to_dict()
+    write_json(path, asked)
+    write_sums(tmp_path, [CONFIG])
+    path.write_text(path.read_text("utf-8").replace('"seed": 0', '"seed": 1'), "utf-8")
+    for override in (False, True):
+        with pytest.raises(WorkdirError, match="config.json: is damaged: SHA256SUMS"):
+            find_result(tmp_path, asked, override=override)
+    (tmp_path / SUMS).unlink()  # it was changed on purpose
+    with pytest.raises(WorkdirError, match=r"another config \(seed: 1 → 0\)"):
+        find_result(tmp_path, asked, override=False)
+    assert find_result(tmp_path, asked, override=True) is None  # nothing is saved yet

@@ -98,11 +98,29 @@ def test_a_lock_that_is_a_link_does_not_destroy_what_it_leads_to(tmp_path):
     assert precious.read_text() == "kept"
 
 
+def test_a_link_where_a_file_begins_is_not_written_through(tmp_path):
+    precious, path = tmp_path / "precious", tmp_path / RESULT
+    precious.write_text("kept")
+    for link in (os.symlink, os.link):
+        link(precious, tmp_path / f"{RESULT}.partial")
+        with written_whole(path) as partial:
+            partial.write_text("new")
+        assert precious.read_text() == "kept"
+        assert path.read_text() == "new" and not path.is_symlink()
+
+
 DEEP = "[" * 100_000 + "]" * 100_000
+# Python itself reads these, from 3.12 on at any depth; functions do not get so far.
+LESS_DEEP = [
+    f'{{"train": {{}}, "data": {{"x": {begin * 500}1{end * 500}}}}}'
+    for begin, end in (("[", "]"), ('{"x":', "}"))
+]
 BAD = ["null", "{}", "[]", "3", '"x"', "{", "", '{"data": 1, "train": {}}', DEEP]
 
 
-@pytest.mark.parametrize("text", BAD, ids=[text[:12] for text in BAD])
+@pytest.mark.parametrize(
+    "text", [*BAD, *LESS_DEEP], ids=lambda text: f"{text[:12]} {len(text)}"
+)
 def test_a_config_file_that_is_none_is_a_line_with_its_name(tmp_path, text):
     (tmp_path / CONFIG).write_text(text)
     write_json(tmp_path / RESULT, make_result(config=CONFIG_OF_RUN))

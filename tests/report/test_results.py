@@ -9,6 +9,7 @@ import pytest
 from tests.report.example_run import make_manifest
 from tests.report.made import CLASSES, desk, found, result, write
 from upsilon_jax.errors import UserError
+from upsilon_jax.report.index import write_index
 from upsilon_jax.report.layout import as_csv, markdown
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.open_set import measure_open_set
@@ -20,6 +21,7 @@ from upsilon_jax.report.results import (
 )
 from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.workdir import files, findings
+from upsilon_jax.workdir.saved import set_run_aside
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -28,6 +30,17 @@ def test_results_are_found_at_any_depth(tmp_path):
     write(tmp_path / "b", result("pl", 0.5, 0.5))
     write(tmp_path / "a" / "c", result("pl", 0.5, 0.25, seed=1))
     assert [run.result.accuracy for run in read_runs(tmp_path)] == [0.5, 0.25]
+
+
+def test_a_run_that_was_set_aside_is_left_out_unless_it_is_asked_for(tmp_path):
+    workdir = tmp_path / "run"
+    workdir.mkdir()
+    for earlier in ("earlier", "earlier_2", None):
+        files.write_json(workdir / files.RESULT, result("pl", 0.5, 0.5))
+        assert earlier is None or set_run_aside(workdir) == workdir / earlier
+    for folder in (workdir, workdir / "earlier_2"):
+        assert [run.path.parent for run in read_runs(folder)] == [folder]
+        assert "1 run in" in write_index(folder).read_text("utf-8")
 
 
 def test_a_folder_may_be_empty_but_must_be_there(tmp_path):

@@ -2,16 +2,21 @@
 
 import json
 import shutil
+import types
 
 import pytest
 
 import upsilon_jax
 from configs import folder
 from tests.data.photo_folder import save_photo, save_photos
+from tests.report.example_run import make_manifest
 from tests.training.tiny_run import interrupt_after, tiny
+from tests.workdir.test_checkpoint import flip_a_bit
 from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.runtime.interrupts import Interrupted
 from upsilon_jax.training import loop
+from upsilon_jax.training.manifest import check_unchanged
+from upsilon_jax.workdir.files import MANIFEST, PHOTOS, write_json
 
 
 @pytest.fixture
@@ -73,6 +78,33 @@ def test_changed_photos_are_refused_restored_ones_go_on_and_in_the_end_none_are_
     config.train.batch_size = 2
     with pytest.raises(WorkdirError, match="train.batch_size: 4 → 2"):
         upsilon_jax.train(config, workdir)
+
+
+def test_a_run_that_is_refused_lists_no_files_that_it_left_out(photos, tmp_path):
+    workdir, config = tmp_path / "run", config_of(photos)
+    stop(config, workdir)
+    (photos / "unlabeled" / "bad.png").write_bytes(b"no image")
+    for checkpoint in (workdir / "checkpoints").iterdir():
+        flip_a_bit(checkpoint)
+    with pytest.raises(WorkdirError, match="no checkpoint can be used"):
+        upsilon_jax.train(config, workdir)
+    assert not (workdir / "skipped.txt").exists()
+
+
+NO_PHOTOS = [None, 3, "x", list(range(1000)), {"a.png": 1}, {"a.png": ["x"]}]
+
+
+@pytest.mark.parametrize("value", NO_PHOTOS, ids=lambda value: f"{value}"[:20])
+def test_a_list_of_photos_that_is_none_is_one_line(tmp_path, value):
+    manifest = make_manifest(data_digest={"all": "0", "train": "0"})
+    write_json(tmp_path / MANIFEST, manifest)
+    write_json(tmp_path / PHOTOS, value)
+    now = manifest._replace(data_digest={"all": "1", "train": "1"})
+    source = types.SimpleNamespace(paths=None, contents=None)
+    told = "photos.json.gz: does not list photos: 'photos' must be"
+    with pytest.raises(WorkdirError, match=told) as error:
+        check_unchanged(tmp_path, now, source)
+    assert len(str(error.value)) < 400
 
 
 def test_another_split_or_other_data_are_refused_on_resume(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from upsilon_jax.report.markup import Child, Markup, scrolling, tag
 from upsilon_jax.report.words import count, data_name, method_title, percent
 from upsilon_jax.workdir.files import REPORT, RESULT
 from upsilon_jax.workdir.records import read
+from upsilon_jax.workdir.saved import files_below
 from upsilon_jax.workdir.schema import FINISHED, Result
 from upsilon_jax.workdir.whole import written_whole
 
@@ -35,7 +36,7 @@ def write_index(folder: pathlib.Path) -> pathlib.Path:
       UserError: there are none, or a result is damaged.
     """
     folder = pathlib.Path(folder)
-    paths = sorted(folder.rglob(RESULT))
+    paths = files_below(folder, RESULT)
     if not paths:
         raise UserError(f"{folder}: no {RESULT} found")
     runs = [(path.parent, read(Result, path)) for path in paths]

@@ -19,6 +19,7 @@ from upsilon_jax.report.runs import Run, as_run, as_runs
 from upsilon_jax.workdir import findings
 from upsilon_jax.workdir.files import FINDINGS, MANIFEST, RESULT
 from upsilon_jax.workdir.records import plain, read
+from upsilon_jax.workdir.saved import files_below
 from upsilon_jax.workdir.schema import Manifest, OpenSet, Result
 from upsilon_jax.workdir.whole import make_folder, written_whole
 
@@ -31,7 +32,8 @@ _NOT_KEPT = ("evaluate_seconds", "epoch_seconds")
 def read_runs(folder: pathlib.Path, *, may_be_empty: bool = False) -> list[Run]:
     """Every run below a folder, in an order that does not depend on file names.
 
-    A summary whose `result.json` is there too counts once.
+    A summary whose `result.json` is there too counts once, and a run that
+    `--start_over` has set aside not at all.
 
     Raises:
       UserError: there is no such folder, nothing in it (unless `may_be_empty`), or the
@@ -40,7 +42,7 @@ def read_runs(folder: pathlib.Path, *, may_be_empty: bool = False) -> list[Run]:
     folder = pathlib.Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
-    found = sorted(folder.rglob("*.json"))
+    found = files_below(folder, "*.json")
     results = {path: _read(path) for path in found if path.name == RESULT}
     whole = {_identity(path, result) for path, result in results.items()}
     for path in found:

@@ -41,7 +41,7 @@ def shown(num_bytes: float) -> str:
     return f"{num_bytes:.3g} EiB"
 
 
-def exhausted(error: Exception) -> str:
+def exhausted(error: BaseException) -> str:
     """The line for an error that means that there is no more memory; "" for others.
 
     XLA raises a RuntimeError with the name of its status, on any device.

@@ -100,7 +100,8 @@ def train_run(
         with _opened(run, state, workdir, chief, label, pretrained) as opened:
             progress, checkpoints, observer = opened
             if chief:
-                _write_start(run, manifest, workdir)
+                for line in _write_start(run, manifest, workdir):
+                    observer.say(line)
             save = lambda: checkpoints.save(
                 progress.number, progress.state, progress.record()
             )
@@ -110,7 +111,7 @@ def train_run(
                 ended = _found(run, progress)
                 result = make_result(run, progress, ended)
             except KeyboardInterrupt:
-                _stop(progress, observer, save)
+                _stop(progress, observer, save, start_over)
                 raise
         if chief:
             write_end(run, workdir, progress.state, result, ended)
@@ -150,13 +151,16 @@ def _train(
             leave_pretrained(run, pretrained, progress)
 
 
-def _stop(progress: Progress, observer: Observer, save: Callable[[], None]) -> None:
+def _stop(
+    progress: Progress, observer: Observer, save: Callable[[], None], start_over: bool
+) -> None:
     """Saves what there is, before its time."""
+    again = "the same command" + " without --start_over" * start_over
     if progress.can_be_saved():
         save()
-        observer.say(f"saved at step {progress.step}; the same command goes on there")
+        observer.say(f"saved at step {progress.step}; {again} goes on there")
     else:
-        observer.say("the same command goes on from the newest checkpoint")
+        observer.say(f"{again} goes on from the newest checkpoint")
 
 
 def _finish_epoch(
@@ -214,14 +218,19 @@ def _set_aside_together(workdir: pathlib.Path) -> None:
         multihost_utils.sync_global_devices("the earlier run is set aside")
 
 
-def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> None:
-    """What a run leaves at its start, once it is sure that it can go on here."""
+def _write_start(run: Run, manifest: Manifest, workdir: pathlib.Path) -> list[str]:
+    """What a run leaves at its start, once it is sure that it can go on here.
+
+    Returns:
+      What to tell the user of it.
+    """
     forget_sums(workdir)
     files.write_json(workdir / files.CONFIG, run.config.to_dict())
     files.write_json(workdir / files.MANIFEST, manifest)
     if photos := file_digests(run.source):
         files.write_json(workdir / files.PHOTOS, photos)
     write_sums(workdir, files.LISTED)
+    return files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
 
 
 @contextlib.contextmanager
@@ -236,9 +245,6 @@ def _opened(
     """The run at its newest usable checkpoint, or at step 0, and what it writes to."""
     keep = run.config.train.keep_checkpoints
     with contextlib.closing(Checkpoints(workdir, keep=keep)) as checkpoints:
-        lines = list(run.notes)
-        if chief:
-            lines += files.write_skipped(workdir / files.SKIPPED, run.source.skipped)
         checkpoint, complaints = checkpoints.restore(state)
         if not checkpoint and pretrained:
             checkpoint = find_pretrained(pretrained, state)
@@ -253,7 +259,7 @@ def _opened(
             active=chief,
             label=label,
         ) as observer:
-            for line in (*lines, *complaints):
+            for line in (*run.notes, *complaints):
                 observer.say(line)
             yield progress, checkpoints, observer
 

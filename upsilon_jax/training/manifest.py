@@ -14,7 +14,7 @@ from upsilon_jax.errors import DataError, WorkdirError
 from upsilon_jax.training.setup import Run
 from upsilon_jax.types import TrainState
 from upsilon_jax.workdir.files import MANIFEST, PHOTOS, versions
-from upsilon_jax.workdir.records import read, read_json
+from upsilon_jax.workdir.records import read, read_photos
 from upsilon_jax.workdir.schema import FORMAT, Foreign, Manifest
 
 
@@ -77,7 +77,7 @@ def check_unchanged(workdir: pathlib.Path, manifest: Manifest, source: Source) -
     if parts:
         what = f"changed are {', '.join(parts)}"
         if (workdir / PHOTOS).exists():
-            files = changed_files(read_json(workdir / PHOTOS), file_digests(source))
+            files = changed_files(read_photos(workdir / PHOTOS), file_digests(source))
             what = "; ".join(files) or what
         raise DataError(
             f"the images are no longer those that the run in {workdir} began with: "

@@ -44,8 +44,8 @@ had to be left out).
 
 All but `findings.npz` are made from the workdir alone, and can be made again: the same
 command does it where one is missing or damaged. `sha256sum -c SHA256SUMS` checks a
-copy; result and manifest are refused where they do not match. A run that diverged has
-only curves and report. Columns of `unlabeled.csv`:
+copy; config, manifest and result are refused where they do not match. A run that
+diverged has only curves and report. Columns of `unlabeled.csv`:
 
 | column | meaning |
 |---|---|

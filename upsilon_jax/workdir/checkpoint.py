@@ -20,6 +20,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from upsilon_jax.errors import WorkdirError
+from upsilon_jax.runtime import memory
 from upsilon_jax.workdir.saved import (
     CHECKPOINTS,
     DAMAGED,
@@ -43,15 +44,18 @@ from upsilon_jax.workdir.whole import system_error
 # start to save at the same time (two seeds) take each other's, and one waits for ever.
 _starting = threading.Lock()
 
-# Reasons for which a sound checkpoint cannot be read.
-_NOT_ITS_FAULT = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.ESTALE,
+# What the system says of files that are damaged or gone; orbax itself has no number.
+# All else is no fault of theirs: no answer of a network, too many open files.
+_DAMAGED = {
+    None,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EIO,
+    errno.EINVAL,
 }
+# A person, or XLA and with it another process of the run: neither has read any file.
+_OF_OTHERS = (KeyboardInterrupt, jax.errors.JaxRuntimeError)
 
 
 class Checkpoint(NamedTuple):
@@ -203,18 +207,29 @@ def _read_errors(path: pathlib.Path) -> Iterator[None]:
     """Turns what orbax raises for damaged files into Damaged.
 
     That is KeyError, ValueError, OSError, JSONDecodeError or a bare Exception,
-    depending on which of its files is damaged.
+    depending on which of its files is damaged. Where memory runs out, say, a sound one
+    cannot be read either, and must not be taken for damaged.
     """
     try:
         yield
-    except MemoryError:
-        raise
     except Exception as error:
-        code, reason = system_error(error)
-        if code in _NOT_ITS_FAULT:
-            raise WorkdirError(f"{path}: cannot be read ({reason})") from error
+        for cause in _causes(error):
+            code, reason = system_error(cause)
+            if code not in _DAMAGED:
+                raise WorkdirError(f"{path}: cannot be read ({reason})") from error
+            if isinstance(cause, _OF_OTHERS):
+                raise cause from None
+            if memory.exhausted(cause):
+                raise MemoryError(str(cause)) from error
         told = [f"{type(error).__name__}:", *str(error).splitlines()[:1]]
         raise Damaged(" ".join(told)) from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those it was raised from: orbax puts some into a bare Exception."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def restore_part(workdir: pathlib.Path, part: str, like: Any) -> tuple[Any, list[str]]:

@@ -117,7 +117,7 @@ def _stored_config(workdir: pathlib.Path) -> Mapping[str, Any] | None:
     """The config of the run in a workdir; None if there is no run."""
     path = workdir / CONFIG
     if path.exists() or path.is_symlink():
-        stored = read_json(path)
+        stored = read_json(path, checked=True)
         sections = stored if isinstance(stored, Mapping) else {}
         if not all(isinstance(sections.get(k), Mapping) for k in ("data", "train")):
             raise WorkdirError(f"{path}: is no config of a run; {_LOST}")

@@ -15,12 +15,13 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import WorkdirError, shown
 from upsilon_jax.workdir.schema import FORMAT, GROUPS, Entry
 from upsilon_jax.workdir.sums import check_sum
 
 Record = TypeVar("Record", bound=tuple)
 
+_DEEPEST = 100  # levels of a JSON file; no config or record has ten
 _hints = functools.cache(get_type_hints)  # which takes longer than all else in reading
 
 
@@ -42,7 +43,10 @@ def read_json(path: pathlib.Path, *, checked: bool = False) -> Any:
         if checked:
             check_sum(path, data)
         data = gzip.decompress(data) if path.suffix == ".gz" else data
-        return json.loads(data)
+        value = json.loads(data)
+        if _is_deep(value):
+            raise RecursionError
+        return value
     except FileNotFoundError:
         raise WorkdirError(f"{path}: there is no such file") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -51,6 +55,22 @@ def read_json(path: pathlib.Path, *, checked: bool = False) -> Any:
         raise WorkdirError(f"{path}: is no valid JSON (nested too deep)") from None
     except ValueError as error:  # also of UTF-8, and of numbers with too many digits
         raise WorkdirError(f"{path}: is no valid JSON ({error})") from error
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether what was read from JSON would end functions that call themselves.
+
+    From Python 3.12 on `json` itself reads far deeper than these may go.
+    """
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            one
+            for whole in level
+            if isinstance(whole, dict | list)
+            for one in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return bool(level)
 
 
 def parse(kind: type[Record], value: Any, origin: str) -> Record:
@@ -84,6 +104,14 @@ def parse_history(value: Any, origin: str) -> list[Entry]:
         return _typed(list[Entry], value, "history")
     except _Misfit as misfit:
         raise WorkdirError(f"{origin}: has no history: {misfit}") from None
+
+
+def read_photos(path: pathlib.Path) -> dict[str, str]:
+    """Path -> digest of every photo a run began with; refuses as `read` does."""
+    try:
+        return _typed(dict[str, str], read_json(path, checked=True), "photos")
+    except _Misfit as misfit:
+        raise WorkdirError(f"{path}: does not list photos: {misfit}") from None
 
 
 def plain(value: Any) -> Any:
@@ -156,4 +184,6 @@ def _typed(hint: Any, value: Any, field: str) -> Any:
         return value
     if type(value) is hint:
         return value
-    raise _Misfit(f"{field!r} must be {getattr(hint, '__name__', hint)}, got {value!r}")
+    raise _Misfit(
+        f"{field!r} must be {getattr(hint, '__name__', hint)}, got {shown(value)}"
+    )

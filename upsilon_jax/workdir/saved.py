@@ -6,13 +6,15 @@ A run never begins at step 0 where an earlier one has saved, unless it is told t
 from __future__ import annotations
 
 import pathlib
+import re
 
 from upsilon_jax.errors import WorkdirError
 
 CHECKPOINTS = "checkpoints"
 DAMAGED = "corrupt"  # gets checkpoints that cannot be used
 _MARK = ".saved"  # is there as soon as a checkpoint is whole, and stays
-_EARLIER = "earlier"  # gets what --start_over sets aside
+_EARLIER = "earlier"  # gets what --start_over sets aside; the next one, earlier_2
+_IS_EARLIER = re.compile(rf"{_EARLIER}(_\d+)?")
 
 START_OVER = (
     "Restore them from a copy, or begin at step 0 with --start_over, which sets aside "
@@ -46,7 +48,7 @@ def set_run_aside(workdir: pathlib.Path) -> pathlib.Path | None:
     Returns:
       That folder; None if there was nothing to move.
     """
-    kept = lambda path: path.name == ".lock" or path.name.startswith(_EARLIER)
+    kept = lambda path: path.name == ".lock" or _IS_EARLIER.fullmatch(path.name)
     found = [path for path in workdir.iterdir() if not kept(path)]
     if not found:
         return None
@@ -60,6 +62,15 @@ def set_run_aside(workdir: pathlib.Path) -> pathlib.Path | None:
             f"{workdir}: cannot set aside what is there ({error.strerror or error})"
         ) from error
     return target
+
+
+def files_below(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
+    """Files at any depth, in order, but for those of runs that were set aside there."""
+    return [
+        path
+        for path in sorted(folder.rglob(pattern))
+        if not any(map(_IS_EARLIER.fullmatch, path.relative_to(folder).parts[:-1]))
+    ]
 
 
 def unused(path: pathlib.Path) -> pathlib.Path:

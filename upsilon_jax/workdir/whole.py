@@ -33,6 +33,8 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
     partial = path.with_name(path.name + ".partial")
     try:
         with _named_errors(path, "cannot be written"):
+            # Through a link what is written would destroy the file it leads to.
+            partial.unlink(missing_ok=True)
             yield partial
             os.replace(partial, path)
     finally:
@@ -62,7 +64,7 @@ def _named_errors(path: pathlib.Path, what: str) -> Iterator[None]:
         raise WorkdirError(f"{path}: {what} ({reason})") from error
 
 
-def system_error(error: Exception) -> tuple[int | None, str]:
+def system_error(error: BaseException) -> tuple[int | None, str]:
     """Number and text of what the operating system said; (None, "") if it was not it.
 
     Tensorstore raises a ValueError with the number in its text.
