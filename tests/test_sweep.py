@@ -97,6 +97,12 @@ def test_seeds_are_numbers_and_ranges():
         (["--methods="], "--methods=: names none"),
         (["--seeds=0,-1"], "seed=-1: must be in"),
         (["--seeds=5-3"], "--seeds=5-3: names none"),
+        (["--seeds=0-100000000"], "--seeds=0-100000000: makes more than the 10,000"),
+        (
+            ["--seeds=0-4", "--mismatch=" + ",".join(["0.5"] * 1000)],
+            "--seeds=0-4: makes more than the 10,000 runs of a sweep",
+        ),
+        (["--seeds=2147483648"], "seed=2147483648: must be in"),
         (["--mismatch=0.5,2"], "data.mismatch=2.0: must be in"),
         (["--mismatch=half"], "--mismatch=half: must be numbers"),
         (["--config.train.epoch=3"], "--config.train.epoch: no such field"),
@@ -120,6 +126,15 @@ def test_whatever_a_sweep_is_told_is_checked_before_its_first_run(told, message)
         runs(*told)
 
 
+@pytest.mark.parametrize("ends", ["{0}", "0-{0}", "{0}-{0}1"])
+def test_a_seed_of_any_number_of_digits_is_one_short_line(ends):
+    for count in (400, 4200, 5000):
+        seeds = ends.format("9" * count)
+        with pytest.raises(ConfigError, match="seed") as error:
+            runs("--methods=pl", f"--seeds={seeds}")
+        assert len(str(error.value)) < 300
+
+
 def test_a_sweep_takes_the_share_of_foreign_images_from_the_config():
     (config,) = runs("--methods=pl", "--seeds=0", "--config.data.mismatch=0.25")
     assert config.data.mismatch == 0.25
@@ -140,6 +155,9 @@ def test_jobs_are_a_number(told):
     with pytest.raises(ConfigError, match=f"--jobs={told}"):
         choose_jobs(told, 4)
     assert choose_jobs("3", 2) == 2  # no more than there are runs
+    with pytest.raises(ConfigError, match="--jobs=9.*: must be a number") as error:
+        choose_jobs("9" * 5000, 4)
+    assert len(str(error.value)) < 300
 
 
 def test_a_machine_without_the_device_that_is_asked_for_is_one_line(monkeypatch):

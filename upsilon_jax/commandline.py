@@ -29,6 +29,7 @@ from upsilon_jax.errors import (
     ExitCode,
     UserError,
     nearest,
+    shortened,
 )
 from upsilon_jax.methods import resolve
 from upsilon_jax.runtime import interrupts, memory, messages
@@ -270,7 +271,7 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
     try:
         values(argv)
     except (flags.Error, TypeError, ValueError) as error:
-        raise ConfigError(_shortened(str(error))) from error
+        raise ConfigError(shortened(str(error))) from error
     if config.method.name != method:
         resolve(config.method.name)  # raises if there is none of that name
         raise ConfigError(
@@ -278,11 +279,6 @@ def _override(config: ConfigDict, arguments: list[str], file: str) -> dict[str, 
             f"along; take --config={file}:{config.method.name}"
         )
     return dict(config_flags.get_override_values(values["config"]))
-
-
-def _shortened(message: str) -> str:
-    """Without the middle of a long value that the message repeats."""
-    return message if len(message) < 300 else f"{message[:150]}…{message[-100:]}"
 
 
 def help_text(command: Command) -> str:

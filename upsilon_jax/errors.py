@@ -86,6 +86,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:40]}… ({len(text):,} characters)"
 
 
+def shortened(line: str) -> str:
+    """Without the middle of a line that repeats a long value."""
+    return line if len(line) < 300 else f"{line[:150]}…{line[-100:]}"
+
+
 def said(error: BaseException) -> str:
     """What an error says, in one line; its beginning if it quotes a damaged file."""
     line = " ".join(str(error).split()) or type(error).__name__

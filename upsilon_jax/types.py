@@ -38,6 +38,11 @@ class Head(NamedTuple):
     source: str = "features"  # its input; or the name of a head that stands before it
     detach: bool = False  # whether no gradient goes back into the source
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of its output for one image."""
+        return (self.size,) if isinstance(self.size, int) else tuple(self.size)
+
 
 class PseudoLabels(NamedTuple):
     """A label and a weight for every unlabeled image; weight 0 = not selected."""

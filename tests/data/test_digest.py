@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from upsilon_jax.data import load_source
+from upsilon_jax.data import images, load_source
 from upsilon_jax.data.digest import changed, changed_files, data_digest, file_digests
 
 
@@ -35,6 +35,18 @@ def test_it_sees_every_pixel_label_and_class_name():
     ):
         assert changed(digest, data_digest(other)) == [part]
         assert data_digest(other)["all"] != digest["all"]
+
+
+def test_it_reads_only_few_large_images_at_once(monkeypatch):
+    source, asked = load_source("digits"), []
+
+    def read(split, indices):
+        asked.append(len(indices))
+        return source.read(split, indices)
+
+    monkeypatch.setattr(images, "_PART_BYTES", 100 * 64)
+    assert data_digest(source._replace(read=read)) == data_digest(source)
+    assert max(asked) == 100
 
 
 @pytest.mark.parametrize("part", ["x_train", "y_train", "x_unlabeled", "x_test"])

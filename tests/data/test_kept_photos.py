@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tests.data.photo_folder import SIZE, holds, load, noise, picture
-from upsilon_jax.data import album, cache, photos
+from upsilon_jax.data import album, cache, images, photos
 from upsilon_jax.data.digest import changed, data_digest
-from upsilon_jax.errors import DataError
+from upsilon_jax.errors import ConfigError, DataError
+from upsilon_jax.runtime import memory
 
 
 def everything(source):
@@ -59,6 +60,41 @@ def test_only_new_and_changed_photos_are_decoded(dirs, monkeypatch):
     assert sorted(decoded) == ["2.png", "new.png"]
     assert holds(source, noise(91)) and holds(source, noise(92))
     assert not holds(source, noise(22))
+
+
+@pytest.mark.parametrize(("resident", "most"), [(True, 3), (False, 10)])
+def test_only_few_large_photos_wait_to_be_kept(dirs, monkeypatch, resident, most):
+    waiting = []
+
+    def keep(self, keys, facts, seen, real=album.Album._keep):
+        waiting.append(len(seen))
+        real(self, keys, facts, seen)
+
+    monkeypatch.setattr(album.Album, "_keep", keep)
+    monkeypatch.setattr(images, "_PART_BYTES", 3 * SIZE * SIZE * 3)
+    found = everything(load(dirs, resident=resident, channels=3))
+    assert max(waiting) == most  # pixels that are not kept do not wait
+    monkeypatch.undo()
+    monkeypatch.setenv(cache.SWITCH, "0")
+    for one, other in zip(found, everything(load(dirs, channels=3)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_photos_that_cannot_be_held_are_refused_before_they_are_decoded(
+    dirs, monkeypatch
+):
+    monkeypatch.setattr(memory, "most_bytes", lambda: 15 * SIZE * SIZE * 3)
+    load(dirs)  # 16 photos, on disk until a split asks for some of them
+    monkeypatch.setenv(cache.SWITCH, "0")
+    monkeypatch.setattr(photos, "decode_file", None)  # would fail if called
+    with pytest.raises(ConfigError) as error:
+        load(dirs, resident=True)
+    assert str(error.value) == (
+        "data.image_size=16: 16 images of that size take 12 KiB, and there are "
+        "11.2 KiB of memory (data.residency=stream reads them from disk)"
+    )
+    monkeypatch.undo()
+    load(dirs, resident=False)
 
 
 @pytest.mark.parametrize("resident", [True, False])

@@ -1,11 +1,12 @@
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from upsilon_jax.data import load_source
+from upsilon_jax.data import images, load_source
 from upsilon_jax.data.source import channel_statistics, in_memory_reader
 from upsilon_jax.errors import ConfigError
 
@@ -47,6 +48,38 @@ def test_statistics_match_numpy_in_any_order():
     np.testing.assert_allclose(std[:2], (images / 255).std((0, 1, 2))[:2], rtol=1e-9)
     assert std[2] == 1.0  # a constant channel is not divided by zero
     assert channel_statistics(read, np.arange(2500)[::-1]) == (mean, std)
+
+
+def test_statistics_of_large_images_take_little_memory():
+    rows = np.random.default_rng(0).integers(0, 256, (1024, 1, 3), dtype=np.uint8)
+
+    def read(split, indices):  # 3 MiB each, so that 40 of them are 120 MiB
+        shift = (7 * np.asarray(indices)).astype(np.uint8)
+        return np.tile(rows + shift[:, None, None, None], (1, 1, 1024, 1))
+
+    tracemalloc.start()
+    mean, std = channel_statistics(read, np.arange(40))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # 32 MiB of pixels, as much again in another order, and twice that of squares; the
+    # rest is what `read` needs.
+    assert most < 6 * 2**25
+    columns = read("train", np.arange(40))[:, :, 0].reshape(-1, 3).astype(np.int64)
+    mean_of = columns.sum(0) / len(columns)
+    square = (columns**2).sum(0) / len(columns)
+    assert mean == tuple(mean_of / 255)
+    assert std == tuple(np.sqrt(square - mean_of**2) / 255)
+
+
+@pytest.mark.parametrize("part", [1, 1000, 2**40])
+def test_statistics_are_the_same_to_the_bit_however_many_images_are_read_at_once(
+    monkeypatch, part
+):
+    pixels = np.random.default_rng(0).integers(0, 256, (50, 7, 5, 3), dtype=np.uint8)
+    read = in_memory_reader(pixels, pixels[:0])
+    expected = channel_statistics(read, np.arange(50))
+    monkeypatch.setattr(images, "_PART_BYTES", part)
+    assert channel_statistics(read, np.arange(50)) == expected
 
 
 def test_unknown_names_get_the_nearest():

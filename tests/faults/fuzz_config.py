@@ -112,8 +112,7 @@ def set_up(config):
     num_ood = len(splits.classes) - splits.num_classes
     method = build_method(config, splits.num_classes, num_ood, len(splits.unlabeled))
     setup._check(config, method, source, splits, mesh)
-    num_outputs = method.heads["logits"].size
-    memory.check_memory(config, source, splits, num_outputs, mesh)
+    memory.check_memory(config, source, splits, method, mesh)
     schedule = make_schedule(config, method, len(splits.unlabeled))
     setup.build_model(config, method)
     setup.build_optimizer(config, schedule)

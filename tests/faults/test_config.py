@@ -1,22 +1,31 @@
 """Whatever a config says: a run, or one line before anything is computed."""
 
+import math
 import time
 
+import jax
 import numpy as np
 import pytest
 
 from tests.faults.fuzz_config import put
 from tests.training.tiny_run import tiny
-from upsilon_jax import command, commandline
-from upsilon_jax.config import load_config, validate
+from upsilon_jax import command, commandline, models
+from upsilon_jax.config import build_method, load_config, validate
 from upsilon_jax.config.schedule import make_schedule
 from upsilon_jax.data import load_source
 from upsilon_jax.errors import ConfigError
-from upsilon_jax.methods import resolve
+from upsilon_jax.methods import METHODS, resolve
+from upsilon_jax.models import shapes_of
 from upsilon_jax.runtime import memory
+from upsilon_jax.training.memory import head_weights
 from upsilon_jax.training.setup import prepare
 
 DIGITS_400 = "9" * 400
+OF_ONE_METHOD = {
+    "method.num_hidden": "ssb",
+    "method.num_heads": "dac",
+    "method.align_batches": "iomatch",
+}
 
 
 def line(*argv):
@@ -62,14 +71,19 @@ def test_a_long_value_is_not_repeated_in_full():
         "train.steps_per_call=1000000000",
         "model.depth=600000004",
         "model.width=1000000",
+        "method.num_hidden=1000000",
+        "method.num_heads=100000",
+        "method.align_batches=1000000",
         "method.num_clusters={}",
         "method.num_clusters={'a': 1}",
         "method.ood_threshold={}",
     ],
 )
 def test_absurd_values_are_refused_at_once(flag):
+    method = OF_ONE_METHOD.get(flag.split("=")[0], "upsilon")
     begin = time.process_time()
-    assert flag.split("=")[0] in line(f"--config.{flag}")
+    said = line(f"--config=digits:{method}", f"--config.{flag}")
+    assert flag.split("=")[0] in said
     assert time.process_time() - begin < 1
 
 
@@ -112,6 +126,24 @@ def test_what_cannot_fit_is_refused_before_it_is_made(changes, told, monkeypatch
     with pytest.raises(ConfigError, match=f"memory are needed, most of it for {told}"):
         prepare(tiny(**changes))
     assert time.process_time() - begin < 2
+
+
+def test_hidden_layers_of_heads_count(monkeypatch):
+    monkeypatch.setattr(memory, "most_bytes", lambda: 64 * 2**30)
+    config = tiny("ssb", **{"method.num_hidden": 2**16})
+    begin = time.process_time()
+    with pytest.raises(ConfigError, match="the weights of the network .*num_hidden=65"):
+        prepare(config)
+    assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_weights_of_heads_are_those_of_the_network(name):
+    heads = build_method(tiny(name), 6, num_ood_classes=4, num_unlabeled=96).heads
+    params, _ = shapes_of(models.build("wide_resnet", heads, depth=10), (8, 8, 1))
+    of_heads = [value for key, value in params.items() if key.startswith("head_")]
+    kernels = [x for x in jax.tree.leaves(of_heads) if len(x.shape) == 2]
+    assert head_weights(heads, 128) == sum(math.prod(x.shape) for x in kernels)
 
 
 def test_images_that_cannot_fit_are_refused_before_they_are_made(monkeypatch):

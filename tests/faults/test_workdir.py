@@ -1,5 +1,6 @@
 """A workdir that cannot be used is one line; whose run it holds is never guessed."""
 
+import contextlib
 import functools
 import os
 import resource
@@ -59,6 +60,19 @@ def test_a_workdir_that_cannot_be_one_is_one_line(tmp_path, capsys, make):
     workdir, why = make(tmp_path)
     line = said(capsys, f"--workdir={workdir}")
     assert f"cannot be a workdir ({why})" in line and len(line) < 400
+
+
+@contextlib.contextmanager
+def full_disk():
+    """No byte can be written to a file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
 
 
 def test_a_workdir_where_nothing_may_be_written_is_one_line(tmp_path, monkeypatch):
@@ -174,15 +188,8 @@ def test_writes_that_fail_after_their_save_say_nothing_more(monkeypatch):
 
 def test_a_lock_can_be_taken_on_a_full_disk(tmp_path):
     """What names the holder is not written, now or when the file is closed."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-    try:
-        with locked(tmp_path):
-            pass
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, before)
+    with full_disk(), locked(tmp_path):
+        pass
     assert (tmp_path / ".lock").read_bytes() == b""
 
 

@@ -125,6 +125,8 @@ def test_flags_say_where_a_process_stands():
         (("host:", "2", "0"), "must be HOST:PORT"),
         ((None, "0", None), "--num_processes=0: must be a whole number ≥ 1"),
         ((None, "two", None), "--num_processes=two"),
+        ((None, "2147483648", None), "--num_processes=2147483648: must be"),
+        ((None, "9" * 5000, None), "^--num_processes=9+….*at most 9 digits$"),
         ((None, None, "-1"), "--process_index=-1: must be a whole number ≥ 0"),
         ((None, "2", "2"), "--process_index=2: must be below --num_processes=2"),
     ],

@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pytest
 
+from tests.faults.test_workdir import full_disk
 from tests.test_main import ROOT, SMALL, command
 from upsilon_jax.errors import UserError
 from upsilon_jax.workdir import wandb_writer
@@ -78,6 +79,29 @@ def test_a_run_that_goes_on_is_the_same_run(played, tmp_path):
 def test_what_wandb_refuses_is_one_line(played, tmp_path):
     with pytest.raises(UserError, match="nobody is logged in .WANDB_MODE=offline"):
         wandb_writer.WandbWriter(tmp_path, {"refused": True})
+
+
+@pytest.mark.parametrize("error", [Refused("gone"), BrokenPipeError(32, "gone")])
+def test_what_wandb_refuses_later_is_one_line_too(played, tmp_path, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error
+
+    writer = wandb_writer.WandbWriter(tmp_path, {})
+    monkeypatch.setattr(writer._run, "log", refuse)
+    monkeypatch.setattr(writer._run, "finish", refuse)
+    for call in (
+        lambda: writer.write_scalars(1, {"loss": 1.0}),
+        lambda: writer.write_histograms(1, {"x": np.arange(3)}, {"x": 3}),
+        writer.close,
+    ):
+        with pytest.raises(UserError, match="Weights & Biases: .*gone$"):
+            call()
+
+
+def test_on_a_full_disk_no_run_of_wandb_begins(played, tmp_path):
+    with full_disk(), pytest.raises(UserError, match="run_id: cannot be written"):
+        wandb_writer.WandbWriter(tmp_path, {})
+    assert not played and not list((tmp_path / "wandb").iterdir())
 
 
 @pytest.mark.slow

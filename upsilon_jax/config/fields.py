@@ -246,12 +246,12 @@ METHOD_RULES: Mapping[str, Rule] = {
     "alpha": at_least(0),
     "meta_learning_rate": POSITIVE,  # ds3l
     "weight_learning_rate": POSITIVE,
-    "num_hidden": whole(1),
+    "num_hidden": whole(1, 2**16),
     "max_margin": FRACTION,  # orca
     "assignment_seed": whole(0),  # re_assigned
     "num_sigmas": POSITIVE,  # softmatch
-    "align_batches": whole(0),  # iomatch
-    "num_heads": whole(1),  # dac
+    "align_batches": whole(0, 10_000),  # iomatch
+    "num_heads": whole(1, 1000),  # dac, which compares each with each
     "weight_power": at_least(0),
 }
 _THRESHOLDS = ("threshold", "ood_threshold")

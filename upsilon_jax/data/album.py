@@ -23,7 +23,7 @@ from upsilon_jax.runtime import interrupts
 
 FIT = "crop"  # photos keep their proportions
 
-_BLOCK = 256  # photos that are looked at before what was found is kept
+_BLOCK = 256  # most photos that are looked at before what was found is kept
 _SHA_BYTES = 32
 
 
@@ -51,6 +51,18 @@ class Album:
         self.shape, self.resident = shape, resident
         self._facts = Store(f"photos-{shape[2]}-{version}", (2 * _SHA_BYTES,))
         self._pixels = Store(f"{FIT}-{version}", shape) if resident else None
+        # Their pixels wait for those of the whole block.
+        self._block = images.at_once(shape, _BLOCK) if resident else _BLOCK
+
+    def check_room(self, count: int) -> None:
+        """Raises a ConfigError if so many photos would be held and cannot be.
+
+        What is kept on disk takes no memory until a split asks for it, and of how many
+        images that is, is for the split to say.
+        """
+        if self.resident and cache.folder() is None:
+            remedy = " (data.residency=stream reads them from disk)"
+            images.check_room(count, self.shape, remedy)
 
     def look(
         self,
@@ -65,9 +77,9 @@ class Album:
         missing = np.flatnonzero(~known).tolist()
         bar = progress_bar("reading images", len(missing))
         with bar, ThreadPoolExecutor(os.cpu_count()) as pool:
-            for start in range(0, len(missing), _BLOCK):
+            for start in range(0, len(missing), self._block):
                 interrupts.check()
-                block = missing[start : start + _BLOCK]
+                block = missing[start : start + self._block]
                 looked = pool.map(self._decode, [files[row][0] for row in block])
                 seen = dict(zip(block, looked, strict=True))
                 bad = {r: s for r, s in seen.items() if isinstance(s, BadImage)}

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from upsilon_jax.data.directories import printable
+from upsilon_jax.data.images import at_once
 from upsilon_jax.data.source import UNKNOWN, Source
 from upsilon_jax.data.store import digest_rows
 
-_CHUNK = 1024  # images that are read at once where the pixels are hashed
+_CHUNK = 1024  # most images that are read at once where the pixels are hashed
 _FILE_DIGEST = 16  # hex digits: enough to see a change, not to prevent a forgery
 _SHOWN = 5  # file names in a message
 
@@ -87,9 +88,9 @@ def _images(source: Source, split: str) -> np.ndarray:
 
 
 def _pixel_digests(source: Source, split: str, count: int) -> np.ndarray:
-    digests = []
-    for start in range(0, count, _CHUNK):
-        pixels = source.read(split, np.arange(start, min(start + _CHUNK, count)))
+    digests, chunk = [], at_once(source.image_shape, _CHUNK)
+    for start in range(0, count, chunk):
+        pixels = source.read(split, np.arange(start, min(start + chunk, count)))
         digests += [
             hashlib.sha256(np.ascontiguousarray(row).data).digest() for row in pixels
         ]

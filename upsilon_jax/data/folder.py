@@ -75,6 +75,7 @@ def load(
         num_images = len(files["labeled"][1]) + len(files["unlabeled"][1])
         resident = fits_in_memory(num_images * math.prod(shape))
     album = Album(shape, resident=resident)
+    album.check_room(sum(len(found) for _, found in files.values()))
     parts = {part: album.look(*found, skipped) for part, found in files.items()}
     _check_classes(labeled, parts["labeled"], class_names, skipped)
     known, others, held_out = _divide(parts, notes)

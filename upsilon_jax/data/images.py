@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ FORMATS = tuple("AVIF BMP GIF JPEG JPEG2000 MPO PNG PPM TIFF WEBP".split())
 # More than this is refused before it is decoded: a small file can unpack to terabytes.
 # It is Pillow's own limit, about a quarter of a gigabyte of pixels.
 MAX_PIXELS = 89_478_485
+
+_PART_BYTES = 2**25  # of images that are at hand beside those that are wanted
 
 
 class BadImage(Exception):
@@ -112,17 +114,28 @@ def resize(images: np.ndarray, height: int, width: int | None = None) -> np.ndar
     shape = (height, width or height, images.shape[3])
     if images.shape[1:] == shape:
         return images
-    wanted, room = len(images) * math.prod(shape), memory.most_bytes()
-    if wanted > room:
-        raise ConfigError(
-            f"data.image_size={height}: {len(images):,} images of that size take "
-            f"{memory.shown(wanted)}, and there are {memory.shown(room)} of memory"
-        )
+    check_room(len(images), shape)
     resized = np.empty((len(images), *shape), np.uint8)
     for i, image in enumerate(images):  # Pillow has no image [H, W, 1]
         image = image[..., 0] if shape[2] == 1 else image
         resized[i] = stretch(Image.fromarray(image), shape)
     return resized
+
+
+def check_room(count: int, shape: tuple[int, int, int], remedy: str = "") -> None:
+    """Raises a ConfigError if so many images [H, W, C] cannot be in memory."""
+    wanted, room = count * math.prod(shape), memory.most_bytes()
+    if wanted > room:
+        raise ConfigError(
+            f"data.image_size={shape[0]}: {count:,} images of that size take "
+            f"{memory.shown(wanted)}, and there are {memory.shown(room)} of memory"
+            f"{remedy}"
+        )
+
+
+def at_once(shape: Sequence[int], most: int) -> int:
+    """How many images [H, W, C] to take at a time: `most`, or fewer large ones."""
+    return max(1, min(most, _PART_BYTES // math.prod(shape)))
 
 
 def pillow_version() -> str:

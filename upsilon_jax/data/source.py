@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upsilon_jax.data import images
 from upsilon_jax.data.classes import check_names, note_likeness
 from upsilon_jax.errors import ConfigError, nearest
 
@@ -20,7 +21,7 @@ MAX_RESIDENT_BYTES = 2**31
 
 UNKNOWN = -1  # the label of an image that has none
 
-_STATISTICS_CHUNK = 1024  # images decoded at once while mean and std are summed
+_STATISTICS_CHUNK = 1024  # most images decoded at once while mean and std are summed
 
 
 class Source(NamedTuple):
@@ -61,8 +62,8 @@ def in_memory_reader(
     train: np.ndarray, test: np.ndarray
 ) -> Callable[[str, np.ndarray], np.ndarray]:
     """The `read` of a data set that is two uint8 arrays [n, H, W, C], [t, H, W, C]."""
-    images = {"train": train, "test": test}
-    return lambda split, indices: images[split][np.asarray(indices)]
+    arrays = {"train": train, "test": test}
+    return lambda split, indices: arrays[split][np.asarray(indices)]
 
 
 def fits_in_memory(num_bytes: float) -> bool:
@@ -83,11 +84,16 @@ def channel_statistics(
         raise ValueError("mean and std need at least one image, got none")
     total = squares = np.zeros((), np.int64)
     count = 0
-    for start in range(0, len(indices), _STATISTICS_CHUNK):
-        images = read("train", indices[start : start + _STATISTICS_CHUNK])
-        pixels = images.reshape(-1, images.shape[-1]).astype(np.int64)
-        total, squares = total + pixels.sum(0), squares + (pixels**2).sum(0)
-        count += len(pixels)
+    shape = read("train", indices[:1]).shape[1:]
+    chunk = images.at_once(shape, _STATISTICS_CHUNK)
+    for start in range(0, len(indices), chunk):
+        pixels = read("train", indices[start : start + chunk])
+        # [C, n]: rows are summed fast. The square of a uint8 is a uint16.
+        channels = np.ascontiguousarray(pixels.reshape(-1, shape[-1]).T)
+        squared = np.square(channels, dtype=np.uint16)
+        total = total + channels.sum(1, dtype=np.int64)
+        squares = squares + squared.sum(1, dtype=np.int64)
+        count += channels.shape[1]
     mean = total / count
     std = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
     std = np.where(std > 0, std, 255.0)

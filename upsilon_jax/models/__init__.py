@@ -79,7 +79,7 @@ def _check_head(name: str, head: Head, sources: Sequence[str]) -> None:
         raise ValueError(f"head {name!r}: hidden must be positive, got {head.hidden}")
     if head.kind not in _KINDS:
         raise ValueError(f"head {name!r}: kind must be in {_KINDS}, got {head.kind!r}")
-    shape = (head.size,) if isinstance(head.size, int) else head.size
+    shape = head.shape
     if not shape or math.prod(shape) < 1 or min(shape) < 1:
         raise ValueError(f"head {name!r}: size must be positive, got {head.size}")
 

@@ -33,8 +33,7 @@ class HeadLayers(nn.Module):
 
     @nn.compact
     def __call__(self, inputs: jax.Array) -> jax.Array:
-        size = self.head.size
-        shape = (size,) if isinstance(size, int) else tuple(size)
+        shape = self.head.shape
         features = inputs.reshape(inputs.shape[0], -1)
         for number, width in enumerate(self.head.hidden, 1):
             layer = nn.Dense(

@@ -32,7 +32,7 @@ from upsilon_jax.report.runs import Run, fingerprint
 from upsilon_jax.report.tables import paper_table
 from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.workdir.place import local_path
-from upsilon_jax.workdir.whole import make_folder, written_whole
+from upsilon_jax.workdir.whole import check_folder, make_folder, written_whole
 
 ALL, ALL_CLAIMS = "all", "claims"
 
@@ -73,9 +73,10 @@ def main(options: commandline.Options) -> int:
         for name in _names(options.argument, told.scale)
     }
     together = {k: v for of_one in configs.values() for k, v in of_one.items()}
-    complete = told.table_only or train_all(together, root, told.jobs)
+    complete = True
     if not told.table_only:
-        make_folder(root)  # an experiment without runs has left none
+        check_folder(root)
+        complete = train_all(together, root, told.jobs)
     runs = read_runs(root, may_be_empty=True)
     for name, wanted in configs.items():
         theirs = {(fingerprint(config), config.seed) for config in wanted.values()}

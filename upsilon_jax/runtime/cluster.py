@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import queue
+import re
 import signal
 import sys
 import threading
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from upsilon_jax.errors import ConfigError, ExitCode, UserError
+from upsilon_jax.errors import ConfigError, ExitCode, UserError, shortened
 from upsilon_jax.runtime import interrupts
 
 # A process that is silent for so long is lost; JAX's own 100 s are long to wait for
@@ -55,9 +56,11 @@ def parse_place(
 def _whole(flag: str, told: str | None, least: int) -> int | None:
     if told is None:
         return None
-    if told.isdecimal() and int(told) >= least:
+    # JAX counts in int32, and Python reads no number of thousands of digits.
+    if re.fullmatch(r"\d{1,9}", told) and int(told) >= least:
         return int(told)
-    raise ConfigError(f"--{flag}={told}: must be a whole number ≥ {least}")
+    line = f"--{flag}={told}: must be a whole number ≥ {least} of at most 9 digits"
+    raise ConfigError(shortened(line))
 
 
 @contextlib.contextmanager

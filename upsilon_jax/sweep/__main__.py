@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from collections.abc import Mapping
 
 from upsilon_jax.runtime import interrupts
 
@@ -19,6 +20,7 @@ if __name__ == "__main__":
     interrupts.answer(NAME)  # before the imports that take seconds
 
 from upsilon_jax import commandline
+from upsilon_jax.config import ConfigDict
 from upsilon_jax.errors import ConfigError, ExitCode, nearest
 from upsilon_jax.runtime import messages
 from upsilon_jax.sweep import slurm
@@ -26,6 +28,7 @@ from upsilon_jax.sweep.grid import USUAL, grid
 from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.sweep.workers import LOG
 from upsilon_jax.workdir.place import local_path
+from upsilon_jax.workdir.whole import check_folder
 
 COMMAND = commandline.Command(
     name=NAME,
@@ -60,25 +63,27 @@ def main(options: commandline.Options) -> int:
             f"--launcher={told.launcher}: {nearest(told.launcher, LAUNCHERS)}"
         )
     asked = slurm.parse_options(told.partition, told.time_limit, told.slurm)
-    complete = True
-    if told.launcher == "slurm":
-        _submit(options, root, asked)
-    elif asked:
+    if asked and told.launcher != "slurm":
         raise ConfigError(f"{', '.join(asked)}: only --launcher=slurm takes this")
+    configs, complete = grid(options), True
+    check_folder(root)
+    if told.launcher == "slurm":
+        _submit(options, configs, root, asked)
     else:
-        complete = train_all(grid(options), root, told.jobs)
+        complete = train_all(configs, root, told.jobs)
     if messages.are_shown():
         sys.stderr.write(f"the table: python -m upsilon_jax.report {root}\n")
     return ExitCode.DONE if complete else ExitCode.FAILED
 
 
 def _submit(
-    options: commandline.Options, root: pathlib.Path, asked: dict[str, str]
+    options: commandline.Options,
+    configs: Mapping[str, ConfigDict],
+    root: pathlib.Path,
+    asked: dict[str, str],
 ) -> None:
     assert options.config_file  # it takes a config
-    number = slurm.submit(
-        grid(options), options.config_file, root, asked, options.flags.jobs
-    )
+    number = slurm.submit(configs, options.config_file, root, asked, options.flags.jobs)
     if number and messages.are_shown():
         sys.stderr.write(
             f"submitted as job {number}; squeue --job={number} shows it, every run "

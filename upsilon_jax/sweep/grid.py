@@ -8,19 +8,18 @@ from collections.abc import Callable, Mapping
 
 from upsilon_jax import commandline
 from upsilon_jax.config import ConfigDict, flatten, run_name, validate
-from upsilon_jax.errors import ConfigError
+from upsilon_jax.errors import ConfigError, shortened
 from upsilon_jax.methods import METHODS
 
 USUAL = ("baseline", "pl", "upsilon")  # methods, if none is named
+MOST_RUNS = 10_000  # of one sweep: more are a slip of the pen
 
 
 def grid(options: commandline.Options) -> dict[str, ConfigDict]:
     """The name of every run, which is that of its folder, and its config, valid."""
     told, methods = options.flags, _methods(options)
     ratios = _numbers("mismatch", told.mismatch, float) or [None]
-    seeds = _numbers("seeds", _without_ranges(told.seeds), int)
-    if not seeds:
-        raise ConfigError(f"--seeds={','.join(told.seeds)}: names none")
+    seeds = _seeds(told.seeds, len(ratios) * len(methods))
     configs = {method: options.config_for(method) for method in methods}
     _check_overrides(options, configs)
     runs = {}
@@ -69,21 +68,29 @@ def _check_overrides(
             )
 
 
-def _without_ranges(words: list[str]) -> list[str]:
-    """0-2 as 0, 1, 2."""
-    found: list[str] = []
-    for word in words:
-        if ends := re.fullmatch(r"(\d+)-(\d+)", word):
-            found += map(str, range(int(ends[1]), int(ends[2]) + 1))
-        else:
-            found.append(word)
-    return found
+def _seeds(words: list[str], runs_of_each: int) -> list[int]:
+    """The seeds of numbers and ranges, once it is known that they are not too many."""
+    ranges, said = _numbers("seeds", words, _range), f"--seeds={','.join(words)}"
+    # Not by `len`, which counts no further than int64.
+    count = sum(max(0, one.stop - one.start) for one in ranges)
+    if not count:
+        raise ConfigError(shortened(f"{said}: names none"))
+    if count * runs_of_each > MOST_RUNS:
+        line = f"{said}: makes more than the {MOST_RUNS:,} runs of a sweep"
+        raise ConfigError(shortened(line))
+    return list(itertools.chain(*ranges))
+
+
+def _range(word: str) -> range:
+    """0-2 as 0, 1, 2; and 7 as itself."""
+    ends = re.fullmatch(r"(\d+)-(\d+)", word)
+    first, last = map(int, ends.groups() if ends else (word, word))
+    return range(first, last + 1)
 
 
 def _numbers(flag: str, words: list[str], kind: Callable) -> list:
     try:
         return [kind(word) for word in words]
     except ValueError:
-        raise ConfigError(
-            f"--{flag}={','.join(words)}: must be numbers with commas between them"
-        ) from None
+        line = f"--{flag}={','.join(words)}: must be numbers with commas between them"
+        raise ConfigError(shortened(line)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import statistics
 import sys
 import time
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import tqdm
 
 from upsilon_jax.config import ConfigDict
-from upsilon_jax.errors import ConfigError
+from upsilon_jax.errors import ConfigError, shortened
 from upsilon_jax.runtime import interrupts, messages
 from upsilon_jax.sweep import workers as processes
 from upsilon_jax.sweep.workers import BUSY, Outcome, Task, Worker
@@ -57,8 +58,10 @@ def choose_jobs(told: str | None, num_tasks: int) -> int:
 
 def parse_jobs(told: str) -> int:
     """What --jobs says; a ConfigError if it is no number of jobs."""
-    if not (told.isdecimal() and int(told)):
-        raise ConfigError(f"--jobs={told}: must be a number, at least 1")
+    # Python reads no number of thousands of digits.
+    if not (re.fullmatch(r"\d{1,9}", told) and int(told)):
+        line = f"--jobs={told}: must be a number, at least 1 and of at most 9 digits"
+        raise ConfigError(shortened(line))
     return int(told)
 
 

@@ -16,6 +16,7 @@ from upsilon_jax.report.repeat import arguments_of
 from upsilon_jax.sweep import job
 from upsilon_jax.sweep.queue import parse_jobs
 from upsilon_jax.sweep.workers import LOG, is_complete
+from upsilon_jax.workdir.whole import named_errors
 
 FOLDER = ".slurm"  # below the sweep's: submitit's files, and what a job itself says
 
@@ -52,7 +53,8 @@ def submit(
     logs = [root.absolute() / name / LOG for name in waiting]
     import submitit
 
-    executor = submitit.SlurmExecutor(folder=root.absolute() / FOLDER)
+    folder = root.absolute() / FOLDER
+    executor = submitit.SlurmExecutor(folder=folder)
     executor.update_parameters(
         job_name=root.name,
         time=None,  # as the partition has it, unless the options say more
@@ -67,7 +69,10 @@ def submit(
         setup=["export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}"],
     )
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # submitit repeats sbatch there
+        with (
+            named_errors(folder, "cannot be written to"),
+            contextlib.redirect_stderr(io.StringIO()),  # submitit repeats sbatch there
+        ):
             jobs = executor.map_array(job.run, commands, logs)
     except RuntimeError as error:  # of submitit: what sbatch said
         raise UserError(f"SLURM takes no such jobs: {error}") from error

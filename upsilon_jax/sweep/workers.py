@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 from upsilon_jax.config import ConfigDict
 from upsilon_jax.config.from_data import left_open
-from upsilon_jax.errors import UserError, WorkdirInUse
+from upsilon_jax.errors import UserError, WorkdirError, WorkdirInUse
 from upsilon_jax.runtime import interrupts
 from upsilon_jax.workdir.files import find_result
 from upsilon_jax.workdir.place import runs_of
+from upsilon_jax.workdir.whole import named_errors
 
 LOG = "log.txt"  # in the folder of a run: what it would have shown
 
@@ -163,11 +164,19 @@ def _serve(connection: Connection, cores: Sequence[int]) -> None:
     interrupts.expect_both()  # a scheduler signals this process, and our parent too
     with contextlib.suppress(EOFError):  # nobody is there any more
         while True:
-            task = connection.recv()
+            connection.send(_outcome(connection.recv()))
+
+
+def _outcome(task: Task) -> Outcome:
+    """How a run ends; also where not even its log can be written."""
+    log = task.workdir / LOG
+    try:
+        with named_errors(log, "cannot be written"):
             task.workdir.mkdir(parents=True, exist_ok=True)
-            with _written_to(task.workdir / LOG):
-                outcome = _train(task)
-            connection.send(outcome)
+            with _written_to(log):
+                return _train(task)
+    except WorkdirError as error:
+        return Outcome(task.name, REFUSED, message=str(error))
 
 
 def _train(task: Task) -> Outcome:
@@ -198,15 +207,16 @@ def _written_to(path: pathlib.Path):
     """What this process and its libraries print goes to the end of a file."""
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
     with open(path, "a", encoding="utf-8") as file:
+        kept = os.dup(1), os.dup(2)
         try:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
             yield
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError):  # a full disk: the run counts
+                    stream.flush()
             for descriptor, copy in zip((1, 2), kept, strict=True):
                 os.dup2(copy, descriptor)
                 os.close(copy)

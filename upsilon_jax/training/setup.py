@@ -120,7 +120,7 @@ def prepare(
     method = build_method(config, splits.num_classes, num_ood, len(splits.unlabeled))
     mesh = mesh or sharding.data_mesh()
     _check(config, method, source, splits, mesh)
-    check_memory(config, source, splits, method.num_outputs, mesh)
+    check_memory(config, source, splits, method, mesh)
     schedule = make_schedule(config, method, len(splits.unlabeled))
     module = build_model(config, method, native=mesh.size == 1)
     optimizer = build_optimizer(config, schedule)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import errno
 import importlib.util
-import os
 import pathlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tqdm
 
-from upsilon_jax.errors import WorkdirError, said
+from upsilon_jax.errors import UserError
 from upsilon_jax.runtime import messages
 from upsilon_jax.types import PseudoLabels
 from upsilon_jax.workdir import wandb_writer
 from upsilon_jax.workdir.pace import Pace, Took
 from upsilon_jax.workdir.records import plain
 from upsilon_jax.workdir.schema import Entry
+from upsilon_jax.workdir.tensorboard_writer import TensorBoardWriter
 
 _SECONDS_BETWEEN_LINES = 10  # where there is no terminal
 # tqdm's own rate and time left would count compilation, and know one kind of step.
@@ -88,8 +87,7 @@ class Observer:
         self.pace.steps(took)
         self._show(step, epoch=(step - 1) // self.pace.schedule.steps_per_epoch)
         tagged = {f"train/{name}": value for name, value in scalars.items()}
-        for writer in self._writers:
-            writer.write_scalars(step, tagged)
+        self._write(lambda writer: writer.write_scalars(step, tagged))
 
     def epoch(self, entry: Entry) -> None:
         """An entry of the history."""
@@ -105,29 +103,38 @@ class Observer:
             for key, value in plain(entry).items()
             if not isinstance(value, list)  # counts of clusters are no scalar
         }
-        for writer in self._writers:
-            writer.write_scalars(entry.step, numbers)
-            writer.flush()
+        self._write(lambda writer: writer.write_scalars(entry.step, numbers))
+        self._write(lambda writer: writer.flush())
 
     def pseudo_labels(self, step: int, labels: PseudoLabels, num_outputs: int) -> None:
         """The histogram of the labels in P."""
         chosen = np.asarray(labels.label)[np.asarray(labels.weight) > 0]
-        for writer in self._writers if chosen.size else ():
-            writer.write_histograms(
-                step, {"pseudo_labels": chosen}, {"pseudo_labels": num_outputs}
-            )
+        if chosen.size:
+            told = {"pseudo_labels": chosen}, {"pseudo_labels": num_outputs}
+            self._write(lambda writer: writer.write_histograms(step, *told))
 
     def close(self) -> None:
         """Ends the bar and what is written."""
         self._bar.close()
-        for writer in self._writers:
-            writer.close()
+        self._write(lambda writer: writer.close())
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_) -> None:
         self.close()
+
+    def _write(self, tell: Callable[[Any], None]) -> None:
+        """Tells every writer; one that cannot write is left out from then on.
+
+        Curves are not worth a run: what is worth one says so when it is saved.
+        """
+        for writer in list(self._writers):
+            try:
+                tell(writer)
+            except UserError as error:
+                self._writers.remove(writer)
+                self.say(f"warning: {error}; the run goes on without these curves")
 
     def _show(self, step: int, *, epoch: int) -> None:
         """Shows where the run stands, `epoch` epochs being finished."""
@@ -146,7 +153,7 @@ class Observer:
         """Writers in the manner of clu's: TensorBoard, and wandb if it is wanted."""
         found: list[Any] = []
         if self._has("TensorBoard", "cpu", "tensorflow", "tensorboard", "clu"):
-            found.append(_tensorboard(workdir / "tensorboard"))
+            found.append(TensorBoardWriter(workdir / "tensorboard"))
         if wandb_writer.is_wanted() and self._has("Weights & Biases", "wandb", "wandb"):
             found.append(wandb_writer.WandbWriter(workdir, config))
         return found
@@ -174,16 +181,3 @@ def status(loss: float | None, entry: Entry | None) -> str:
         ("OOD in P {:.0%}", labels and labels.ood_share),
     )
     return "  ".join(form.format(v) for form, v in values if v is not None)
-
-
-def _tensorboard(folder: pathlib.Path) -> Any:
-    from clu import metric_writers
-    from tensorflow.errors import OpError
-
-    try:
-        events = metric_writers.SummaryWriter(str(folder))
-    except OpError as error:  # what the system said stands somewhere in its text
-        texts = (os.strerror(code) for code in errno.errorcode)
-        reason = next((text for text in texts if text in str(error)), said(error))
-        raise WorkdirError(f"{folder}: cannot be written ({reason})") from error
-    return metric_writers.AsyncWriter(events)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from upsilon_jax.errors import UserError
+from upsilon_jax.errors import UserError, said
+from upsilon_jax.workdir.whole import make_folder, written_whole
 
 SWITCH = "WANDB_PROJECT"  # the project; wandb reads it and its other variables itself
 
@@ -32,7 +34,9 @@ class WandbWriter:
         import wandb
 
         self._histogram = wandb.Histogram
-        try:
+        offline = "(WANDB_MODE=offline keeps a run on this disk, "
+        offline += f"without {SWITCH} there is none)"
+        with _named_errors(offline):
             self._run = wandb.init(
                 dir=workdir,
                 id=_run_id(workdir),
@@ -42,17 +46,13 @@ class WandbWriter:
                 reinit="create_new",  # seeds side by side are runs of one process
                 settings=wandb.Settings(console="off", silent=True),
             )
-        except wandb.errors.Error as error:
-            raise UserError(
-                f"Weights & Biases: {error} (WANDB_MODE=offline keeps a run on this "
-                f"disk, without {SWITCH} there is none)"
-            ) from error
         # A step of our own: wandb's could not go back, as a run does that was killed.
         self._run.define_metric("*", step_metric="step")
 
     def write_scalars(self, step: int, scalars: Mapping[str, Any]) -> None:
         """Numbers by name."""
-        self._run.log({**scalars, "step": step})
+        with _named_errors():
+            self._run.log({**scalars, "step": step})
 
     def write_histograms(
         self,
@@ -65,20 +65,34 @@ class WandbWriter:
             name: self._histogram(np_histogram=np.histogram(values, num_buckets[name]))
             for name, values in arrays.items()
         }
-        self._run.log({**counted, "step": step})
+        with _named_errors():
+            self._run.log({**counted, "step": step})
 
     def flush(self) -> None:
         """Nothing waits: wandb sends by itself."""
 
     def close(self) -> None:
         """Ends the run."""
-        self._run.finish()
+        with _named_errors():
+            self._run.finish()
+
+
+@contextlib.contextmanager
+def _named_errors(remedy: str = "") -> Iterator[None]:
+    """What wandb or the system refuses becomes one line."""
+    import wandb
+
+    try:
+        yield
+    except (wandb.errors.Error, OSError) as error:
+        raise UserError(f"Weights & Biases: {said(error)} {remedy}".rstrip()) from error
 
 
 def _run_id(workdir: pathlib.Path) -> str:
     """Kept beside what wandb writes: set aside with it, a new run has a new one."""
     path = workdir / "wandb" / "run_id"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(uuid.uuid4().hex[:12], encoding="utf-8")
+        make_folder(path.parent)
+        with written_whole(path) as partial:
+            partial.write_text(uuid.uuid4().hex[:12], encoding="utf-8")
     return path.read_text("utf-8")

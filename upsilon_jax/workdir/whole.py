@@ -6,9 +6,10 @@ import contextlib
 import os
 import pathlib
 import re
+import tempfile
 from collections.abc import Iterator
 
-from upsilon_jax.errors import WorkdirError
+from upsilon_jax.errors import WorkdirError, shortened
 
 
 def check_place(path: pathlib.Path) -> None:
@@ -32,7 +33,7 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """
     partial = path.with_name(path.name + ".partial")
     try:
-        with _named_errors(path, "cannot be written"):
+        with named_errors(path, "cannot be written"):
             # Through a link what is written would destroy the file it leads to.
             partial.unlink(missing_ok=True)
             yield partial
@@ -44,24 +45,34 @@ def written_whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def make_folder(path: pathlib.Path) -> None:
     """Makes a folder if it is not there; a WorkdirError says why it cannot be."""
-    with _named_errors(path, "cannot be a folder"):
+    with named_errors(path, "cannot be a folder"):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def check_folder(path: pathlib.Path) -> None:
+    """Makes a folder, and raises a WorkdirError if no file can be written in it."""
+    make_folder(path)
+    with (
+        named_errors(path, "cannot be written to"),
+        tempfile.TemporaryFile(dir=path, buffering=0) as file,
+    ):
+        file.write(b"x")  # permissions tell nothing of a full disk
 
 
 def remove(path: pathlib.Path) -> None:
     """Removes a file if it is there; a WorkdirError says why it cannot be."""
-    with _named_errors(path, "cannot be removed"):
+    with named_errors(path, "cannot be removed"):
         path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _named_errors(path: pathlib.Path, what: str) -> Iterator[None]:
+def named_errors(path: pathlib.Path, what: str) -> Iterator[None]:
     """What the operating system refuses becomes one line."""
     try:
         yield
     except OSError as error:
         _, reason = system_error(error)
-        raise WorkdirError(f"{path}: {what} ({reason})") from error
+        raise WorkdirError(shortened(f"{path}: {what} ({reason})")) from error
 
 
 def system_error(error: BaseException) -> tuple[int | None, str]:
