@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from tests.report.made import desk, write
+from tests.report.made import desk, result, write
 from upsilon_jax import commandline
 from upsilon_jax.report import __main__ as command
 
@@ -33,6 +33,18 @@ def test_a_table_is_printed_or_written(report, tmp_path):
     assert code == 0 and len(list(csv.reader(io.StringIO(shown)))) == 1 + 6 * 5
     path = tmp_path / "table.csv"
     report("--table=ablation", "--format=csv", f"--output={path}")
+    assert path.read_text("utf-8") == shown
+
+
+def test_a_place_whose_name_is_no_text_is_written_with_escapes(report, tmp_path):
+    fields = {"data.name": "npz", "data.path": "a\udcff.npz"}
+    write(tmp_path / "odd", result("pl", 1.0, 0.5, config="npz", fields=fields))
+    code, shown, _ = report(folder="odd")
+    assert code == 0 and "a\\udcff.npz" in shown
+    code, _, _ = report(f"--summaries={tmp_path / 'small'}", folder="odd")
+    assert code == 0 and report(folder="small") == (0, shown, "")
+    path = tmp_path / "table.md"
+    report(f"--output={path}", folder="odd")
     assert path.read_text("utf-8") == shown
 
 
