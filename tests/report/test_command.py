@@ -36,6 +36,16 @@ def test_a_table_is_printed_or_written(report, tmp_path):
     assert path.read_text("utf-8") == shown
 
 
+def test_no_cell_of_a_csv_table_begins_a_formula_but_numbers_stay(report, tmp_path):
+    named = desk("pl", 1.0, 0.5)
+    named.config["method"]["name"] = named.config["data"]["name"] = "=cmd()"
+    write(tmp_path / "odd", named, desk("pl", 1.0, 0.6), desk("baseline", 1.0, 0.9))
+    _, shown, _ = report("--format=csv", folder="odd")
+    cells = {cell for row in csv.reader(io.StringIO(shown)) for cell in row}
+    assert "'=cmd()" in cells and not any(cell.startswith("=") for cell in cells)
+    assert "-30" in cells  # pl against the baseline, in percent
+
+
 def test_a_place_whose_name_is_no_text_is_written_with_escapes(report, tmp_path):
     fields = {"data.name": "npz", "data.path": "a\udcff.npz"}
     write(tmp_path / "odd", result("pl", 1.0, 0.5, config="npz", fields=fields))
