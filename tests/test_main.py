@@ -61,12 +61,7 @@ def test_a_short_run_from_another_directory(tmp_path):
 
 def made(**values):
     """What `train` returns of the digits."""
-    config = {
-        "method": {"name": "upsilon"},
-        "data": {"name": "digits"},
-        "train": {"report_epochs": 1},
-    }
-    return plain(make_result(config=config, **values))
+    return plain(make_result(**values))
 
 
 def test_a_diverged_run_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):

@@ -16,17 +16,17 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory, photos):
-    """Kind -> (its arguments, what a run of it leaves that nobody disturbs)."""
+    """Kind and more -> (arguments, what a run of them leaves that nobody disturbs)."""
     made = {}
 
-    def find(kind):
-        if kind not in made:
+    def find(kind, *more):
+        if (kind, more) not in made:
             workdir = tmp_path_factory.mktemp("whole") / "run"
             args = [argument.format(photos=photos) for argument in KINDS[kind]]
-            ended = forked.run(*args, workdir=workdir)
+            ended = forked.run(*args, *more, workdir=workdir)
             assert ended.code == 0, ended.said
-            made[kind] = args, left(workdir)
-        return made[kind]
+            made[kind, more] = (*args, *more), left(workdir)
+        return made[kind, more]
 
     return find
 

@@ -13,14 +13,19 @@ import numpy as np
 
 from tests.data.conftest import framed
 from tests.faults import mutations
-from tests.report.example_run import make_manifest
+from tests.report.example_run import make_manifest, make_run_result
 from upsilon_jax.data import load_source, records
 from upsilon_jax.errors import DataError, UserError, WorkdirError
 from upsilon_jax.inference import export
 from upsilon_jax.inference.described import check_manifest
 from upsilon_jax.inference.saved import shapes_of
+from upsilon_jax.report.index import write_index
+from upsilon_jax.report.layout import FORMATS
+from upsilon_jax.report.measures import MEASURES
+from upsilon_jax.report.overview import overview
+from upsilon_jax.report.results import read_runs
 from upsilon_jax.workdir import records as json_records
-from upsilon_jax.workdir.schema import Manifest, Result
+from upsilon_jax.workdir.schema import Foreign, Manifest, OpenSet, Result
 from upsilon_jax.workdir.summary import summary
 
 RUN = []  # gets an entry if something that a file holds is run
@@ -68,10 +73,10 @@ def npz_bytes(rng, folder):
         source = load_source("npz", path=str(path))
     except DataError as error:
         one_line(error)
-        return 1
+        return 1, 0
     found = source.read("train", np.arange(6))
     np.testing.assert_array_equal(found, arrays()["x_train"])
-    return 1
+    return 1, 1
 
 
 ARRAYS = (
@@ -105,6 +110,8 @@ def npz_arrays(rng, folder):
         name = list(arrays())[rng.integers(len(arrays()))]
         if rng.random() < 0.2:
             made.pop(name, None)
+        elif rng.random() < 0.3:
+            made[name] = rng.permutation(arrays()[name])
         else:
             made[name] = ARRAYS[rng.integers(len(ARRAYS))]
     path = folder / "b.npz"
@@ -113,12 +120,12 @@ def npz_arrays(rng, folder):
         source = load_source("npz", path=str(path))
     except UserError as error:
         one_line(error)
-        return 1
+        return 1, 0
     labels = source.train_labels
     assert labels.max() < len(source.class_names) == len(set(source.class_names))
     assert source.read("train", np.arange(len(labels))).shape[1:] == source.image_shape
     assert not RUN
-    return 1
+    return 1, 1
 
 
 @functools.cache
@@ -138,10 +145,10 @@ def tfrecords(rng, folder):
         found = records._TfRecords(builder, "train").__getitems__(range(len(whole)))
     except DataError as error:
         one_line(error)
-        return 1
+        return 1, 0
     # Records that are whole may have changed places.
     assert set(found) <= set(whole)
-    return 1
+    return 1, 1
 
 
 MODEL = {"name": "wide_resnet", "depth": 10, "width": 1, "dtype": "float32"}
@@ -179,23 +186,34 @@ def manifests(rng, folder):
         shapes_of(manifest)
     except WorkdirError as error:
         one_line(error)
-    return 1
+        return 1, 0
+    return 1, 1
+
+
+RESULT = make_run_result(
+    foreign=Foreign(0.5, 0.4, 0.6, 0.3), open_set=OpenSet(balanced_accuracy=0.5)
+)
 
 
 def results(rng, folder):
-    """result.json: a record that is written as it was read, or one line."""
-    from tests.report.made import make_result
-
+    """result.json: a record that all readers can tell of, or one line."""
     path = folder / "result.json"
-    written(rng, make_result(), path)
+    value = json_records.plain(RESULT)
+    if rng.random() < 0.5:  # a small part of the file, and much is read of it
+        value["config"] = mutations.of_json(rng, value["config"])
+    written(rng, value, path)
     try:
         result = json_records.plain(json_records.read(Result, path))
     except WorkdirError as error:
         one_line(error)
-        return 1
+        return 1, 0
     assert json_records.plain(json_records.parse(Result, result, "")) == result
     summary(result, folder)
-    return 1
+    table = overview(read_runs(folder), MEASURES["accuracy"])
+    for written_as in FORMATS.values():
+        written_as(table)
+    write_index(folder)
+    return 1, 1
 
 
 @functools.cache
@@ -225,9 +243,9 @@ def export_bytes(rng, folder):
         manifest, _ = export.read_export(path)
     except WorkdirError as error:
         one_line(error)
-        return 1
+        return 1, 0
     assert manifest == MANIFEST
-    return 1
+    return 1, 1
 
 
 def export_manifests(rng, folder):
@@ -239,10 +257,10 @@ def export_manifests(rng, folder):
         manifest, _ = export.read_export(path)
     except WorkdirError as error:
         one_line(error)
-        return 1
+        return 1, 0
     assert manifest.image_shape == [8, 8, 1]
     assert manifest.num_classes + manifest.num_clusters == 3
-    return 1
+    return 1, 1
 
 
 def export_pickles(rng, folder):
@@ -255,5 +273,5 @@ def export_pickles(rng, folder):
         export.read_export(path)
     except WorkdirError as error:
         assert not RUN and str(error)
-        return 1
+        return 1, 0
     raise AssertionError("a pickle was taken for a model")

@@ -80,14 +80,14 @@ def changed(rng, folder):
     name, data, _ = originals()[rng.integers(len(originals()))]
     change = mutations.of_bytes if rng.random() < 0.4 else FORMATS[name][2]
     data = change(rng, data)
-    decoded(data, folder, int(rng.choice([1, 3])))
+    pixels = decoded(data, folder, int(rng.choice([1, 3])))
     if rng.random() < 0.3:
         try:
             fitted = images.decode(data, (8, 8, 3))
             assert fitted.shape == (8, 8, 3) and fitted.dtype == np.uint8
         except images.BadImage as reason:
             assert str(reason)
-    return 1
+    return 1, pixels is not None
 
 
 def cut(rng, folder):
@@ -95,4 +95,4 @@ def cut(rng, folder):
     _, data, expected = originals()[rng.integers(len(originals()))]
     pixels = decoded(mutations.cut(rng, data), folder)
     assert pixels is None or np.array_equal(pixels, expected)
-    return 1
+    return 1, pixels is not None

@@ -78,7 +78,7 @@ def plans(rng, _):
     check_plan(found.plan, where)
     if solver == "newton":
         check_columns(found.plan, x, where, epsilon)
-    return len(x)
+    return len(x), len(x)
 
 
 def check_plan(plan, where):
@@ -119,7 +119,7 @@ def selections(rng, _):
     assert (every.label[even.label >= 0] == even.label[even.label >= 0]).all()
     if score == "confidence":
         check_confidence(every.label, x, where & ~bad, threshold)
-    return len(x)
+    return len(x), len(x)
 
 
 def check_labels(found, allowed, low, high):
@@ -155,7 +155,7 @@ def explorations(rng, _):
     options = dict(num_classes=CLASSES, solver=solver, threshold=threshold, **keywords)
     found = call("explore", x, where, **options)
     check_labels(found, where & ~bad, CLASSES, x.shape[-1])
-    return len(x)
+    return len(x), len(x)
 
 
 def imbalances(rng, _):
@@ -175,7 +175,7 @@ def imbalances(rng, _):
     np.testing.assert_allclose(kl[some], terms.sum(axis=1)[some], atol=2e-6)
     np.testing.assert_allclose(ratio[some], expected[some], rtol=1e-5)
     assert np.isnan(kl[~some]).all() and np.isnan(ratio[~some]).all()
-    return count
+    return count, count
 
 
 def shares(rng, _):
@@ -190,7 +190,7 @@ def shares(rng, _):
         assert ((value[some] >= 0) & (value[some] <= 1)).all()
     order = np.stack([found.low, found.share, found.high])[:, some]
     assert (np.diff(order, axis=0) >= 0).all()
-    return count
+    return count, count
 
 
 def dtypes(rng, _):
@@ -212,7 +212,7 @@ def dtypes(rng, _):
         for one, other in zip(*map(jax.tree.leaves, (found, same)), strict=True):
             assert one.dtype == other.dtype and np.isfinite(one).all()
             np.testing.assert_array_equal(one, other)
-    return 1
+    return 1, 1
 
 
 def meshes(rng, _):
@@ -231,4 +231,4 @@ def meshes(rng, _):
         np.testing.assert_array_equal(found.label, alone.label)
     found = jax.tree.map(np.asarray, kernels.explore(x, CLASSES, where=spread[1]))
     check_labels(found, where, CLASSES, MESHED[1])
-    return 1
+    return 1, 1

@@ -32,7 +32,7 @@ def tables(rng, folder):
     for given, (cell, number) in zip(names, rows, strict=True):
         assert not cell.startswith(BEGIN_FORMULAS) and number == "-0.5"
         assert cell in (given, f"'{given}")
-    return BATCH
+    return BATCH, BATCH
 
 
 class Reader(html.parser.HTMLParser):
@@ -54,4 +54,4 @@ def pages(rng, _):
         reader.feed(tag("a", name(rng), title=name(rng)))
         reader.close()
         assert reader.tags == ["a"] and reader.attributes == ["title"]
-    return BATCH
+    return BATCH, BATCH

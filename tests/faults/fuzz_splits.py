@@ -38,7 +38,7 @@ def drawn(rng, _):
         splits = make_splits(train, test, NAMES, **wish)
     except ConfigError as error:
         assert "\n" not in str(error)
-        return 1
+        return 1, 0
     check_parts(splits, train, test)
     of = lambda rows: np.array(NAMES)[train[rows]]
     per_class = [(of(splits.labeled) == name).sum() for name in wish["id_classes"]]
@@ -51,7 +51,7 @@ def drawn(rng, _):
         assert size == wish["num_unlabeled"]
     again = make_splits(train, test, NAMES, **wish)
     assert digest(again) == digest(splits)
-    return 1
+    return 1, 1
 
 
 def own(rng, _):
@@ -67,11 +67,11 @@ def own(rng, _):
         splits = make_own_splits(train, test, NAMES, **wish)
     except ConfigError as error:
         assert "\n" not in str(error)
-        return 1
+        return 1, 0
     check_parts(splits, train, test)
     assert (train[splits.unlabeled] == -1).all() and (train[splits.labeled] >= 0).all()
     assert len(splits.unlabeled) == (wish["num_unlabeled"] or (train == -1).sum())
-    return 1
+    return 1, 1
 
 
 def check_parts(splits, train, test):
@@ -92,4 +92,4 @@ def shares(rng, _):
     free = counts < room
     if free.any():  # nobody with room left has less than another, but for rounding
         assert counts[free].min() >= counts.max() - 1
-    return 1
+    return 1, 1

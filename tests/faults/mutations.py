@@ -5,15 +5,20 @@ import struct
 
 ODD_NUMBERS = (0, 1, 2, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1)
 ODD_VALUES = (
-    *(None, True, False, 0, -1, 1, 2**31, 2**63, 10**30, 0.5, -1.5, 1e308, "", "x"),
+    *(None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, -1.5, 1e308, "", "x"),
     *([], {}, [None], [[]], [1, 2, 3], {"a": 1}, "\0", "\ud800", "a" * 300, "../../x"),
     *(float("nan"), float("inf"), "=1+1", "<script>", "__import__('os')"),
 )
 
 
+WHOLE = 0.1  # of the files stay as they are: what is sound must be taken
+
+
 def of_bytes(rng, data):
     """A few bits, bytes or blocks changed, lost, doubled or moved, or an early end."""
     data = bytearray(data)
+    if rng.random() < WHOLE:
+        return bytes(data)
     for _ in range(rng.integers(1, 4)):
         if not data:
             break
@@ -40,7 +45,7 @@ def of_bytes(rng, data):
 
 def cut(rng, data):
     """Only the beginning."""
-    return data[: int(rng.integers(len(data)))]
+    return data if rng.random() < WHOLE else data[: int(rng.integers(len(data)))]
 
 
 def of_parts(rng, parts):
@@ -115,10 +120,16 @@ def of_tiff(rng, data):
     return bytes(data)
 
 
-def of_json(rng, value):
-    """A copy in which something is replaced, lost, doubled or new, at any depth."""
-    if rng.random() < 0.35 or not isinstance(value, dict | list) or not value:
-        return ODD_VALUES[rng.integers(len(ODD_VALUES))]
+def of_json(rng, value, whole=0.05):
+    """A copy in which something is replaced, lost, doubled or new, at any depth.
+
+    With a probability of `whole` all of it is replaced: else little would be left that
+    gets past the first look at it.
+    """
+    if rng.random() < whole or not isinstance(value, dict | list) or not value:
+        alike = [odd for odd in ODD_VALUES if type(odd) is type(value)]
+        odd = alike if alike and rng.random() < 0.5 else ODD_VALUES
+        return odd[rng.integers(len(odd))]
     if isinstance(value, dict):
         value, key = dict(value), list(value)[rng.integers(len(value))]
         kind = rng.random()
@@ -127,7 +138,7 @@ def of_json(rng, value):
         elif kind < 0.2:
             value["new"] = ODD_VALUES[rng.integers(len(ODD_VALUES))]
         else:
-            value[key] = of_json(rng, value[key])
+            value[key] = of_json(rng, value[key], 0.35)
         return value
     value, place = list(value), int(rng.integers(len(value)))
     kind = rng.random()
@@ -136,5 +147,5 @@ def of_json(rng, value):
     elif kind < 0.4:
         value.append(value[place])
     else:
-        value[place] = of_json(rng, value[place])
+        value[place] = of_json(rng, value[place], 0.35)
     return value

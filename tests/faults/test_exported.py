@@ -115,7 +115,10 @@ def test_what_could_unpack_to_much_is_refused(tmp_path, manifest):
         upsilon_jax.load(path)
 
 
-@pytest.mark.parametrize("fields", [{"width": 0.5}, {"depth": -2}, {"dtype": "int7"}])
+NETWORKS = [{"width": 0.5}, {"depth": -2}, {"depth": 6 * 10**9 + 4}, {"dtype": "int7"}]
+
+
+@pytest.mark.parametrize("fields", NETWORKS)
 def test_a_network_that_cannot_be_is_one_line(manifest, fields):
     model = {"name": "wide_resnet", "depth": 10, "width": 1, "dtype": "float32"}
     heads = {"logits": {"size": 3}}

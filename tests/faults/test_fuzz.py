@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.faults import campaigns, fuzz_images
+from tests.faults import campaigns, fuzz_files, fuzz_images
 from tests.faults.campaigns import CAMPAIGNS
 from tests.faults.processes import ROOT
 from upsilon_jax.data import images
@@ -80,3 +80,10 @@ def test_a_campaign_can_fail(tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz_splits, "apportion", lost)
     with pytest.raises(AssertionError):
         campaigns.run("splits: shares", 20, tmp_path)
+
+
+def test_a_campaign_whose_files_are_all_refused_fails(tmp_path, monkeypatch):
+    """It would try nothing that lies behind the first check."""
+    monkeypatch.setattr(fuzz_files, "RESULT", fuzz_files.RESULT._replace(format=1))
+    with pytest.raises(AssertionError, match="only 0 of 20 were taken"):
+        campaigns.run("result.json", 20, tmp_path)

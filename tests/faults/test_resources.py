@@ -32,19 +32,30 @@ STAGES = {  # in the order of time
     "a save is under way": SAVING,
     "the pictures are drawn": Before("upsilon_jax.training.ending:write_all"),
 }
+MEMORY = {  # when there is too little, of a run with which flags, and for what
+    # What is predicted is small; in its place 1 GiB is asked for.
+    "a refresh": (Before(f"{LOOP}:refresh", 2), (), 2**30),
+    # With 128 unlabeled images for each labeled one XLA needs 250 MiB in one piece.
+    "train steps": (
+        Before(f"{LOOP}:train_epoch", 2),
+        ("--config.data.unlabeled_ratio=128", "--config.train.epochs=2"),
+        0,
+    ),
+}
+SPARE = 2**27  # bytes that it may have; enough to load the program
 JUMPS = {"back": -1e9, "forth": 1e9}
 INJECTED = {
     "test_a_full_disk": 2,
     "test_a_slow_disk": 1,
     "test_a_workdir_that_becomes_read_only": 1,
-    "test_too_little_memory": 1,
+    "test_too_little_memory": len(MEMORY),
     "test_a_clock_that_jumps": len(JUMPS),
     "test_a_second_process": len(STAGES),
 }
 
 
-def assert_goes_on(whole, workdir):
-    args, expected = whole("single")
+def assert_goes_on(whole, workdir, *more):
+    args, expected = whole("single", *more)
     ended = run(*args, workdir=workdir)
     assert ended.code == 0, ended.said
     assert left(workdir) == expected
@@ -129,26 +140,28 @@ def test_a_workdir_that_becomes_read_only(whole, tmp_path):
     assert_goes_on(whole, workdir)
 
 
-def _too_little_memory_at(moment):
-    """There is a limit, and what is computed next needs more."""
+def _too_little_memory_at(moment, needed):
+    """From then on there is a limit; what is computed next needs more."""
 
-    def ask_for_more():
+    def limit():
         pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + 2**28
+        most = pages * resource.getpagesize() + SPARE
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-        jax.block_until_ready(jnp.zeros(2**28))  # of 4 bytes
+        jax.block_until_ready(jnp.zeros(needed, jnp.int8))
 
-    at(moment, ask_for_more)
+    at(moment, limit)
 
 
 @pytest.mark.slow
-def test_too_little_memory(whole, tmp_path):
-    """For a refresh; what was saved before it is good."""
-    args, _ = whole("single")
-    moment = Before(f"{LOOP}:refresh", 2)
-    ended = run(*args, workdir=tmp_path / "run", first=(_too_little_memory_at, moment))
+@pytest.mark.parametrize("stage", MEMORY)
+def test_too_little_memory(whole, tmp_path, stage):
+    """What was saved before is good."""
+    moment, more, needed = MEMORY[stage]
+    args, _ = whole("single", *more)
+    first = (_too_little_memory_at, moment, needed)
+    ended = run(*args, workdir=tmp_path / "run", first=first)
     assert_one_line(ended, "out of memory")
-    assert_goes_on(whole, tmp_path / "run")
+    assert_goes_on(whole, tmp_path / "run", *more)
 
 
 def jumping(jump, clock=time.time):

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from tests.report.made import desk, write
+from tests.report.made import desk, result, write
 from upsilon_jax import commandline
 from upsilon_jax.report import __main__ as command
 
@@ -33,6 +33,28 @@ def test_a_table_is_printed_or_written(report, tmp_path):
     assert code == 0 and len(list(csv.reader(io.StringIO(shown)))) == 1 + 6 * 5
     path = tmp_path / "table.csv"
     report("--table=ablation", "--format=csv", f"--output={path}")
+    assert path.read_text("utf-8") == shown
+
+
+def test_no_cell_of_a_csv_table_begins_a_formula_but_numbers_stay(report, tmp_path):
+    named = desk("pl", 1.0, 0.5)
+    named.config["method"]["name"] = named.config["data"]["name"] = "=cmd()"
+    write(tmp_path / "odd", named, desk("pl", 1.0, 0.6), desk("baseline", 1.0, 0.9))
+    _, shown, _ = report("--format=csv", folder="odd")
+    cells = {cell for row in csv.reader(io.StringIO(shown)) for cell in row}
+    assert "'=cmd()" in cells and not any(cell.startswith("=") for cell in cells)
+    assert "-30" in cells  # pl against the baseline, in percent
+
+
+def test_a_place_whose_name_is_no_text_is_written_with_escapes(report, tmp_path):
+    fields = {"data.name": "npz", "data.path": "a\udcff.npz"}
+    write(tmp_path / "odd", result("pl", 1.0, 0.5, config="npz", fields=fields))
+    code, shown, _ = report(folder="odd")
+    assert code == 0 and "a\\udcff.npz" in shown
+    code, _, _ = report(f"--summaries={tmp_path / 'small'}", folder="odd")
+    assert code == 0 and report(folder="small") == (0, shown, "")
+    path = tmp_path / "table.md"
+    report(f"--output={path}", folder="odd")
     assert path.read_text("utf-8") == shown
 
 

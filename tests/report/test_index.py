@@ -1,5 +1,11 @@
+import pytest
+
 from tests.report.example_run import make_run_result, write_run
+from tests.report.made import write
 from tests.report.reading import Page
+from tests.workdir.test_schema import make_result
+from upsilon_jax.errors import WorkdirError
+from upsilon_jax.report.curves import save_curves
 from upsilon_jax.report.index import write_index
 from upsilon_jax.report.page import write_report
 from upsilon_jax.workdir.schema import DIVERGED
@@ -19,3 +25,16 @@ def test_every_run_is_listed_and_leads_to_its_report(tmp_path):
     assert "0.875" in values and "" in values  # a run without a number comes last
     assert "foreign images" not in page.text  # no run has an estimate
     assert write_index(tmp_path).read_bytes() == write_index(tmp_path).read_bytes()
+
+
+def test_a_config_that_has_little_is_enough_and_none_is_one_line(tmp_path):
+    """As of an older run, or of data whose share of foreign images nobody knows."""
+    history = make_run_result().history
+    result = make_result(classes=["cat", "dog", "cow"], confusion=None, history=history)
+    report = write_report(write_run(tmp_path / "run", result=result, findings=False))
+    assert "Seed 0." in Page(report).text and "Network" not in Page(report).text
+    save_curves(result, tmp_path / "curves.png")
+    assert "the Υ-Model" in Page(write_index(tmp_path)).text
+    write(tmp_path / "none", result._replace(config={}))
+    with pytest.raises(WorkdirError, match="'data.name' of 'config' is missing"):
+        write_index(tmp_path)

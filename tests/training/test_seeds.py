@@ -220,9 +220,7 @@ def test_a_run_with_several_steps_a_call_is_the_same_run(
 
 
 def test_the_summary_names_every_seed_and_the_mean(tmp_path):
-    config = {"method": {"name": "pl"}, "data": {"name": "digits"}}
     one = lambda seed, accuracy: make_result(
-        config=config,
         seed=seed,
         status="diverged" if accuracy is None else "finished",
         accuracy=accuracy,

@@ -9,7 +9,11 @@ from upsilon_jax.config import load_config
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.files import CONFIG, RESULT, find_result, write_json
 
-STORED = {"data": {"name": "folder", "image_size": 32}, "train": {"epochs": 7}}
+STORED = {
+    "method": {"name": "pl"},
+    "data": {"name": "folder", "image_size": 32},
+    "train": {"epochs": 7, "report_epochs": 5},
+}
 
 
 @pytest.fixture
@@ -21,14 +25,14 @@ def workdir(tmp_path):
 
 
 def test_a_field_that_is_left_open_agrees_with_what_was_chosen(workdir):
-    asked = {"data": {"name": "folder", "image_size": None}, "train": {"epochs": 7}}
+    asked = {**STORED, "data": {"name": "folder", "image_size": None}}
     find = lambda config, left_open: find_result(
         workdir, config, override=False, left_open=left_open
     )
     assert find(asked, {"data.image_size"}).config == STORED
     with pytest.raises(WorkdirError, match="data.image_size: 32 → None"):
         find(asked, ())
-    asked["train"]["epochs"] = 8
+    asked["train"] = {**STORED["train"], "epochs": 8}
     with pytest.raises(WorkdirError, match="train.epochs: 7 → 8"):
         find(asked, {"data.image_size"})
 

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from upsilon_jax.config import load_config, own_data_config
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.workdir.__main__ import reference
 from upsilon_jax.workdir.records import parse, plain, read
@@ -13,13 +14,20 @@ from upsilon_jax.workdir.schema import FORMAT, Entry, Imbalance, Labels, Result
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+CONFIG = {
+    "method": {"name": "upsilon"},
+    "data": {"name": "digits"},
+    "train": {"report_epochs": 5},
+}
+
+
 def make_result(**fields):
     """A valid result with the given fields."""
     common = {
         "format": FORMAT,
         "status": "finished",
         "seed": 0,
-        "config": {},
+        "config": CONFIG,
         "classes": ["a", "b"],
         "accuracy": 0.5,
         "accuracy_live": 0.25,
@@ -81,7 +89,16 @@ def test_numbers_that_are_not_finite_are_null():
         (lambda r: r.update(more=1), "'more' is unknown"),
         (lambda r: r.update(seed="0"), "'seed' must be int, got '0'"),
         (lambda r: r.update(native=1), "'native' must be bool, got 1"),
+        (lambda r: r.update(seed=10**30), "'seed' must be int, got 1000"),
+        (lambda r: r.update(accuracy=10**400), "'accuracy' must be float"),
+        (lambda r: r.update(accuracy=float("nan")), "must be float, got nan"),
         (lambda r: r.update(classes="ab"), "'classes' must be"),
+        (lambda r: r.update(seed="x" * 10**5), "(100,002 characters)"),
+        (lambda r: r.update({"x" * 10**5: 1}), "(100,002 characters) is unknown"),
+        (lambda r: r.update(confusion=[[1, 0]]), "'confusion' must have a row"),
+        (lambda r: r.update(confusion=[[1], []]), "'confusion' must have a row for"),
+        (lambda r: r.update(confusion=[[], []]), "'confusion' must have a row for"),
+        (lambda r: r.update(unlabeled_confusion=[]), "'unlabeled_confusion' must have"),
         (lambda r: r.update(history=[{"epoch": 1}]), "Entry: 'step' is missing"),
         (lambda r: r["history"][1].update(loss="x"), "'metrics' must be float"),
         (lambda r: r["history"][1].pop("per_class"), "Labels: 'per_class' is missing"),
@@ -98,6 +115,46 @@ def test_what_is_no_result_is_refused_in_one_line(tmp_path, change, told):
         error.value
     )
     assert "\n" not in str(error.value)
+
+
+def test_configs_of_every_kind_and_age_are_read():
+    older = {"train": {"report_epochs": 5}, "method": {"name": "gone", "new": [1, "x"]}}
+    for config in (
+        load_config("digits", "fixmatch+upsilon").to_dict(),
+        own_data_config("npz", "pl").to_dict(),
+        {**older, "data": {"name": "gone", "new": None}},
+    ):
+        assert parse(Result, plain(make_result(config=config)), "here")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda c: c.clear(), "'data.name' of 'config' is missing"),
+        (lambda c: c.pop("method"), "'method.name' of 'config' is missing"),
+        (lambda c: c["data"].update(name=None), "'data.name' of 'config' is missing"),
+        (lambda c: c.update(data="x"), "'data' of 'config' cannot be 'x'"),
+        (lambda c: c.update(model={}), "'model' of 'config' cannot be {}"),
+        (lambda c: c.update({"data.name": "x"}), "'data.name' of 'config' cannot be"),
+        (lambda c: c["method"].update(name=["pl"]), "'method.name' of 'config' cannot"),
+        (lambda c: c["method"].update(upsilon=1), "'method.upsilon' of 'config'"),
+        (lambda c: c["method"].update(new={"a": 1}), "'method.new' of 'config' cannot"),
+        (lambda c: c["method"].update(new=[[1]]), "'method.new' of 'config' cannot"),
+        (lambda c: c["method"].update(new=1e999), "'method.new' of 'config' cannot be"),
+        (lambda c: c["method"]["upsilon"].update(threshold="x"), "cannot be 'x'"),
+        (lambda c: c["train"].update(report_epochs="x"), "cannot be 'x'"),
+        (lambda c: c["data"].update(mismatch="x"), "cannot be 'x'"),
+        (lambda c: c["data"].update(mismatch=10**400), "cannot be 1000"),
+    ],
+)
+def test_a_config_that_readers_cannot_use_is_refused_in_one_line(change, told):
+    config = load_config("digits", "fixmatch+upsilon").to_dict()
+    value = plain(make_result(config=config))
+    change(value["config"])
+    with pytest.raises(WorkdirError) as error:
+        parse(Result, value, "here")
+    assert str(error.value).startswith("here: is no result: ")
+    assert told in str(error.value) and len(str(error.value)) < 200
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "\xff", "null"])

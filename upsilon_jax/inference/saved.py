@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
 from upsilon_jax import models
-from upsilon_jax.errors import WorkdirError, said
+from upsilon_jax.config import FIELDS
+from upsilon_jax.errors import WorkdirError, said, shown
 from upsilon_jax.inference.described import check_manifest
 from upsilon_jax.inference.predict import make_predict
 from upsilon_jax.runtime import sharding
@@ -81,7 +82,16 @@ def _module(manifest: Manifest, *, native: bool = False) -> models.Classifier:
     with _described():
         heads = {name: Head(**fields) for name, fields in manifest.heads.items()}
         heads = {name: _with_tuples(head) for name, head in heads.items()}
+        for name, value in manifest.model.items():
+            _check(name, value)
         return models.build(heads=heads, native=native, **manifest.model)
+
+
+def _check(name: str, value: Any) -> None:
+    """Refuses what no config may have: a network of any depth takes any time."""
+    field = FIELDS.get(f"model.{name}")
+    if field and field.rule and not field.rule.holds(value):
+        raise ValueError(f"{name} must be {field.rule.allowed()}, got {shown(value)}")
 
 
 @contextlib.contextmanager

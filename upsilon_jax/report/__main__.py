@@ -106,6 +106,8 @@ def _table(told: types.SimpleNamespace, runs: list[Run]) -> Table:
 
 
 def _put(text: str, output: str | None) -> None:
+    # Names of folders may have bytes that are no text.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if output is None:
         print(text)
     else:

@@ -54,8 +54,9 @@ def save_curves(result: Result, path: pathlib.Path) -> None:
     _draw_share(axes[2], result.history)
     config = result.config
     title = [f"{config['method']['name']} on {config['data']['name']}"]
-    if config["data"]["mismatch"] is not None:
-        title.append(f"mismatch {config['data']['mismatch']:.0%}")
+    mismatch = config["data"].get("mismatch")
+    if mismatch is not None:
+        title.append(f"mismatch {mismatch:.0%}")
     figure.suptitle(", ".join([*title, f"seed {result.seed}"]))
     with written_whole(path) as partial:
         figure.savefig(partial, dpi=110, format="png")

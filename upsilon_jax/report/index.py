@@ -55,7 +55,7 @@ def write_index(folder: pathlib.Path) -> pathlib.Path:
 
 def _row(folder: pathlib.Path, workdir: pathlib.Path, result: Result) -> Row:
     config = result.config
-    mismatch = config["data"]["mismatch"]
+    mismatch = config["data"].get("mismatch")
     done = result.status == FINISHED
     foreign = result.foreign
     return {

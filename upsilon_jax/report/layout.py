@@ -10,6 +10,7 @@ from typing import NamedTuple
 from upsilon_jax.report.measures import Measure
 from upsilon_jax.report.published import Published
 from upsilon_jax.report.statistics import Interval, Summary
+from upsilon_jax.workdir.csv_files import escaped
 
 MISSING = "—"
 
@@ -121,17 +122,19 @@ def latex(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """A line for every cell, all numbers apart: for programs."""
+    """A line for every cell, all numbers apart: for programs, and for spreadsheets."""
     numbers = "mean std count diverged published published_std".split()
     differences = "difference low high pairs".split()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     extra = [table.extra] if table.extra else []
-    writer.writerow([*table.names, "column", "metric", *numbers, *differences, *extra])
+    header = [*table.names, "column", "metric", *numbers, *differences, *extra]
+    writer.writerow(map(escaped, header))
     for row in table.rows:
         for column, cell in zip(table.columns, row.cells, strict=True):
-            shown = [*row.names, column, row.measure.name, *_plain_numbers(cell)]
-            writer.writerow([*shown, *([row.extra] if extra else [])])
+            words = map(escaped, (*row.names, column, row.measure.name))
+            rest = [escaped(row.extra)] if extra else []
+            writer.writerow([*words, *_plain_numbers(cell), *rest])
     return text.getvalue().rstrip("\n")
 
 

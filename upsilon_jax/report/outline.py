@@ -82,12 +82,10 @@ def summary(run: RunFiles) -> Markup:
         sentences.append(f"It was interrupted and went on {times}.")
     if run.findings is None and run.result.status != DIVERGED:
         sentences.append("The run kept no findings, so there are no pictures to show.")
-    network = config["model"]
-    size = f"{network.get('name')}, depth {network.get('depth')}"
-    facts = [
-        f"Network: {size}, width {network.get('width')}.",
-        f"Seed {run.result.seed}.",
-    ]
+    facts = [f"Seed {run.result.seed}."]
+    if network := config.get("model"):
+        size = f"depth {network.get('depth')}, width {network.get('width')}"
+        facts.insert(0, f"Network: {network.get('name')}, {size}.")
     return tag(
         "div",
         tag("p", " ".join(filter(None, sentences)), class_="lead"),

@@ -131,7 +131,7 @@ def _write_summary(run: Run, folder: pathlib.Path) -> pathlib.Path:
     path = folder / f"{name}.json"
     text = "".join(_lines(_summary(run)))
     with written_whole(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
 
 

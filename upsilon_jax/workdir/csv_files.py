@@ -44,9 +44,14 @@ def write_csv(
             writer.writerow([_cell(value) for value in row])
 
 
+def escaped(text: str) -> str:
+    """Text as a cell that begins no formula."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, str):
-        return f"'{value}" if _FORMULA.match(value) else value
+        return escaped(value)
     if value is None or math.isnan(value):
         return ""
     return str(int(value) if isinstance(value, bool | np.bool_) else value)

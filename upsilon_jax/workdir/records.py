@@ -12,11 +12,12 @@ import math
 import pathlib
 import types
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from upsilon_jax.config import FIELDS
 from upsilon_jax.errors import WorkdirError, shown
-from upsilon_jax.workdir.schema import FORMAT, GROUPS, Entry
+from upsilon_jax.workdir.schema import FORMAT, GROUPS, Entry, Result
 from upsilon_jax.workdir.sums import check_sum
 
 Record = TypeVar("Record", bound=tuple)
@@ -89,11 +90,15 @@ def parse(kind: type[Record], value: Any, origin: str) -> Record:
     if found != FORMAT:
         raise WorkdirError(
             f"{origin}: is no {name} of format {FORMAT}"
-            + ("" if found is None else f" but of {found!r}")
+            + ("" if found is None else f" but of {shown(found)}")
             + "; it was written by another version, or is something else"
         )
     try:
-        return _record(kind, value)
+        record = _record(kind, value)
+        if isinstance(record, Result):
+            _check_config(record.config)
+            _check_counts(record)
+        return record
     except _Misfit as misfit:
         raise WorkdirError(f"{origin}: is no {name}: {misfit}") from None
 
@@ -149,8 +154,8 @@ def _record(kind: Any, value: Any) -> Any:
     unknown = sorted(set(value) - set(hints))
     missing = [k for k in hints if k not in value and k not in kind._field_defaults]
     if unknown or missing:
-        what = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is unknown"
-        raise _Misfit(f"{kind.__name__}: {what}")
+        name, what = (missing[0], "missing") if missing else (unknown[0], "unknown")
+        raise _Misfit(f"{kind.__name__}: {shown(name)} is {what}")
     return kind(**{k: _typed(hints[k], v, k) for k, v in value.items()})
 
 
@@ -180,10 +185,68 @@ def _typed(hint: Any, value: Any, field: str) -> Any:
         return [_typed(args[0], item, field) for item in value]
     if origin is dict and isinstance(value, Mapping):
         return {key: _typed(args[1], item, field) for key, item in value.items()}
-    if hint is Any or (hint is float and type(value) in (int, float)):
+    kinds = (int, float) if hint is float else (hint,)
+    if hint is Any or (type(value) in kinds and _is_sound(value)):
         return value
-    if type(value) is hint:
-        return value
-    raise _Misfit(
-        f"{field!r} must be {getattr(hint, '__name__', hint)}, got {shown(value)}"
-    )
+    expected = getattr(hint, "__name__", hint)
+    raise _Misfit(f"{field!r} must be {expected}, got {shown(value)}")
+
+
+def _is_sound(value: Any) -> bool:
+    """No number, or a finite one that numpy has: 1e999 and NaN are read from files."""
+    if type(value) is float:
+        return math.isfinite(value)
+    return type(value) is not int or -(2**63) <= value < 2**63
+
+
+# What every reader of a result asks of its config; an older one may lack other fields.
+_NEEDED = {"data.name", "method.name", "train.report_epochs"}
+_SECTIONS = {"method", "method.upsilon"}
+_SECTIONS |= {name.rpartition(".")[0] for name in FIELDS if "." in name}
+_THRESHOLDS = ("method.threshold", "method.upsilon.threshold")
+_KINDS: Mapping[str, Any] = {
+    "method.name": str,
+    **dict.fromkeys(_THRESHOLDS, (int, float)),
+    **{name: field.type for name, field in FIELDS.items()},
+}
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    """Refuses what readers of results could not show, compare or count.
+
+    Only types are looked at: what once was allowed is still worth reading.
+    """
+    missing = set(_NEEDED)
+    for name, value in _fields(config):
+        items = value if isinstance(value, list | tuple) else [value]
+        fits = value is None or isinstance(value, _KINDS.get(name, object))
+        if not fits or not all(isinstance(i, _PLAIN) and _is_sound(i) for i in items):
+            raise _Misfit(f"{shown(name)} of 'config' cannot be {shown(value)}")
+        missing -= set() if value is None else {name}
+    if missing:
+        raise _Misfit(f"{min(missing)!r} of 'config' is missing")
+
+
+def _fields(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What `flatten` gives of a config; a section that is none is refused."""
+    for key, value in section.items():
+        name = prefix + key
+        if name in _SECTIONS and isinstance(value, Mapping) and value:
+            yield from _fields(value, f"{name}.")
+        elif name in _SECTIONS or "." in key:
+            raise _Misfit(f"{shown(name)} of 'config' cannot be {shown(value)}")
+        else:
+            yield name, value
+
+
+def _check_counts(result: Result) -> None:
+    """Refuses tables that are not [classes, ID classes]."""
+    for field in ("confusion", "unlabeled_confusion"):
+        rows = getattr(result, field)
+        if rows is None:
+            continue
+        columns = {len(row) for row in rows}
+        fits = len(columns) == 1 and 0 < max(columns) <= len(rows)
+        if not fits or len(rows) != len(result.classes):
+            raise _Misfit(f"{field!r} must have a row for each of 'classes'")
