@@ -9,6 +9,7 @@ import random
 import pytest
 
 from tests.faults.forked import After, Before, FileEvent, Seconds, killed_at, run
+from tests.faults.injected import Injected
 from tests.faults.kinds import KINDS, left
 
 pytestmark = pytest.mark.slow
@@ -34,8 +35,8 @@ NAMED = {
 CHOSEN = {kind: list(NAMED)[i % 2 :: 2] for i, kind in enumerate(KINDS)}
 RANDOM = 4  # kills of each kind at drawn moments
 INJECTED = {
-    "test_kills_at_named_moments": sum(map(len, CHOSEN.values())),
-    "test_kills_at_random_moments": RANDOM * len(KINDS),
+    "test_kills_at_named_moments": Injected(sum(map(len, CHOSEN.values()))),
+    "test_kills_at_random_moments": Injected(RANDOM * len(KINDS)),
 }
 
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.faults.injected import Injected
 from tests.faults.processes import finish, start, wait_for
 from tests.training.test_processes import free_port
 
@@ -27,8 +28,10 @@ TINY = (
 )
 LOST = [(1, "auto"), (0, "stream")]  # which process, and where the images are
 INJECTED = {
-    "test_a_lost_process_is_a_line_and_the_run_goes_on_with_one_and_two": len(LOST),
-    "test_a_signal_to_one_stops_both_and_they_end_as_if_never_stopped": 1,
+    "test_a_lost_process_is_a_line_and_the_run_goes_on_with_one_and_two": Injected(
+        survived=len(LOST)
+    ),
+    "test_a_signal_to_one_stops_both_and_they_end_as_if_never_stopped": Injected(1),
 }
 
 

@@ -18,6 +18,7 @@ import pytest
 import tqdm
 
 from tests.faults.forked import After, Before, at, at_file_events, run
+from tests.faults.injected import Injected
 from tests.faults.kinds import left
 from tests.workdir.test_pace import SCHEDULE
 from upsilon_jax.workdir.lock import locked
@@ -45,12 +46,12 @@ MEMORY = {  # when there is too little, of a run with which flags, and for what
 SPARE = 2**27  # bytes that it may have; enough to load the program
 JUMPS = {"back": -1e9, "forth": 1e9}
 INJECTED = {
-    "test_a_full_disk": 2,
-    "test_a_slow_disk": 1,
-    "test_a_workdir_that_becomes_read_only": 1,
-    "test_too_little_memory": len(MEMORY),
-    "test_a_clock_that_jumps": len(JUMPS),
-    "test_a_second_process": len(STAGES),
+    "test_a_full_disk": Injected(refused=2),
+    "test_a_slow_disk": Injected(survived=1),
+    "test_a_workdir_that_becomes_read_only": Injected(refused=1),
+    "test_too_little_memory": Injected(refused=len(MEMORY)),
+    "test_a_clock_that_jumps": Injected(survived=len(JUMPS)),
+    "test_a_second_process": Injected(refused=len(STAGES)),
 }
 
 

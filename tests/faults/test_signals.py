@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults import processes
 from tests.faults.forked import After, Before, at, run
+from tests.faults.injected import Injected
 from tests.faults.kinds import left
 
 LOOP, ENDING = "upsilon_jax.training.loop", "upsilon_jax.training.ending"
@@ -20,7 +21,7 @@ STAGES = {
     "the checksums are written": After(f"{ENDING}:write_sums"),
     "the summary is made": Before("upsilon_jax.workdir.summary:summary"),
 }
-INJECTED = {"test_signals_before_and_after_training": len(STAGES)}
+INJECTED = {"test_signals_before_and_after_training": Injected(survived=len(STAGES))}
 DELAYS = (0.1, 0.4, 1.0)  # the command imports for seconds
 # Every second stage for each signal: the one half, or the other.
 CHOSEN = {signal.SIGINT: list(STAGES)[::2], signal.SIGTERM: list(STAGES)[1::2]}
