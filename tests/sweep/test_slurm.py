@@ -94,11 +94,12 @@ def test_jobs_end_with_the_table_of_a_local_sweep(tmp_path, cluster):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("flag", ["--distributed", "--coordinator=127.0.0.1:{port}"])
 def test_two_tasks_train_one_run_and_a_signal_to_the_job_is_one_signal(
-    tmp_path, cluster
+    tmp_path, cluster, flag
 ):
     """SLURM tells them who they are; it signals them, their parents and srun."""
-    where = (f"--coordinator=127.0.0.1:{free_port()}", f"--workdir={tmp_path / 'run'}")
+    where = (flag.format(port=free_port()), f"--workdir={tmp_path / 'run'}")
     command = [sys.executable, str(ROOT / "main.py"), "--config=digits:pl", *SMALL]
     with subprocess.Popen(
         ["srun", "--ntasks=2", "--job-name=both", *command, *where],
