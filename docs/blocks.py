@@ -7,13 +7,16 @@ it comes from the runs under `results/`, and a test makes it again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import pathlib
 import re
 import shlex
+from unittest import mock
 
 from upsilon_jax import commandline
+from upsilon_jax.report import results
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILES = (
@@ -30,11 +33,12 @@ _BLOCK = re.compile(
 
 
 def filled(text: str) -> str:
-    """The text of a file with its blocks made anew."""
-    return _BLOCK.sub(
-        lambda block: f"{block['head']}\n{output(block['command'])}\n\n{block['end']}",
-        text,
+    """The text of a file with its blocks made anew; a result is read once for all."""
+    made = lambda block: (
+        f"{block['head']}\n{output(block['command'])}\n\n{block['end']}"
     )
+    with mock.patch.object(results, "read", functools.cache(results.read)):
+        return _BLOCK.sub(made, text)
 
 
 def output(command: str) -> str:

@@ -175,6 +175,8 @@ def _grouped(kind: Any, value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _typed(hint: Any, value: Any, field: str) -> Any:
     """`value` as the type of a field, nested records parsed."""
+    if type(value) is hint and _is_sound(value):  # the most of a file
+        return value
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         options = [option for option in args if option is not type(None)]
@@ -185,8 +187,7 @@ def _typed(hint: Any, value: Any, field: str) -> Any:
         return [_typed(args[0], item, field) for item in value]
     if origin is dict and isinstance(value, Mapping):
         return {key: _typed(args[1], item, field) for key, item in value.items()}
-    kinds = (int, float) if hint is float else (hint,)
-    if hint is Any or (type(value) in kinds and _is_sound(value)):
+    if hint is Any or (hint is float and type(value) is int and _is_sound(value)):
         return value
     expected = getattr(hint, "__name__", hint)
     raise _Misfit(f"{field!r} must be {expected}, got {shown(value)}")
