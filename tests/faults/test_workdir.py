@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 import types
+import warnings
 
 import pytest
 
@@ -184,6 +185,18 @@ def test_writes_that_fail_after_their_save_say_nothing_more(monkeypatch):
     for text in ("Event loop is closed", "a bug"):
         sys.unraisablehook(said(text))
     assert [str(one.exc_value) for one in shown] == ["a bug"]
+
+
+def test_writes_that_had_not_begun_when_a_save_failed_say_nothing():
+    async def write():
+        pass
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        messages.drop_lost_answers()
+        write()  # is dropped, and not awaited
+        warnings.warn("a bug", RuntimeWarning, stacklevel=1)
+    assert [str(one.message) for one in warned] == ["a bug"]
 
 
 def test_a_lock_can_be_taken_on_a_full_disk(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 
 from absl import logging as absl_logging
 
@@ -35,11 +36,14 @@ def are_shown() -> bool:
 
 
 def drop_lost_answers() -> None:
-    """Drops the tracebacks of writes that failed after the save they belong to.
+    """Drops what is said of writes that failed after the save they belong to.
 
     On a full disk the first one that fails ends the event loop of a save, which is told
-    in a line; tensorstore then shows each other one as "Event loop is closed".
+    in a line; tensorstore then shows each other one as "Event loop is closed". Of those
+    that had not begun Python warns, perhaps at its very end, that they were "never
+    awaited".
     """
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     before = sys.unraisablehook
     if getattr(before, "drops_lost_answers", False):
         return
