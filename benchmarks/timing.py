@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -17,8 +18,9 @@ Times = Mapping[str, list[float]]
 # before the next library is timed.
 PAUSE = 0.12
 # A core that has slept comes back to speed in tens of milliseconds, so calls that take
-# less than this are timed right after an untimed one.
+# less than SHORT are timed right after untimed ones, which fill AWAKE.
 SHORT = 0.2
+AWAKE = 0.05
 MAX_ROUNDS = 100
 # A peer that needs more than this multiple of the best one's time is not timed again.
 OUT_OF_THE_RACE = 2.0
@@ -67,11 +69,16 @@ def alternate(
     while done < rounds or (clock() - start < seconds and done < MAX_ROUNDS):
         for name, call in calls.items():
             time.sleep(pause)
-            if times[name] and times[name][-1] < SHORT:
+            for _ in range(_untimed_calls(times[name][-1]) if times[name] else 0):
                 jax.block_until_ready(call())
             times[name].append(once(call, clock))
         done += 1
     return times
+
+
+def _untimed_calls(seconds: float) -> int:
+    """Before a timed call, if one takes so long."""
+    return math.ceil(AWAKE / seconds) if seconds < SHORT else 0
 
 
 def once(

@@ -57,6 +57,14 @@ def test_short_calls_are_timed_right_after_an_untimed_one():
     assert all(len(t) == 2 for t in times.values())
 
 
+def test_untimed_calls_fill_the_time_a_core_needs_to_wake_up():
+    log = []
+    calls = {"ours": lambda: log.append(0)}
+    quick = ticking(timing.AWAKE / 8)
+    timing.alternate(calls, rounds=2, pause=0.0, warm_up=False, clock=quick)
+    assert len(log) == 1 + 8 + 1
+
+
 def test_quick_calls_get_more_rounds_up_to_a_limit():
     calls = {"ours": lambda: None}
     run = lambda seconds: timing.alternate(

@@ -130,7 +130,7 @@ def check_tolerance(tolerance: Scalar) -> Scalar:
     return check_number("tolerance", tolerance, sys.float_info.min, sys.float_info.max)
 
 
-@jax.custom_jvp
+@jax.jit
 def solve(
     log_probs: jax.Array,
     where: jax.Array | None,
@@ -139,17 +139,9 @@ def solve(
     tolerance: Scalar,
 ) -> tuple[jax.Array, jax.Array]:
     """[M, T] Q and the [T] potentials g that give it, for arguments in their ranges."""
+    # The call is jitted, and not only its parts: outside of `jit`, a function with a
+    # derivative of its own takes as long to call as two passes over 40,000 rows.
     return _minimise(log_probs, where, epsilon, terms, tolerance)
-
-
-@partial(solve.defjvp, symbolic_zeros=True)
-def _solve_jvp(primals, tangents):
-    problem, (along, _, stretch, drift, _) = primals[:-1], tangents
-    plan, g = solve(*primals)
-    moves = jax.tree.map(
-        lambda x: None if isinstance(x, SymbolicZero) else x, (along, stretch, drift)
-    )
-    return (plan, g), plan_tangent(plan, g, *problem, *moves)
 
 
 class _State(NamedTuple):
@@ -164,7 +156,7 @@ class _State(NamedTuple):
     best_error: jax.Array  # []
 
 
-@jax.jit
+@jax.custom_jvp
 @on_any_mesh(rows=(True, False))
 def _minimise(log_probs, where, epsilon, terms, tolerance):
     samples = make_samples(log_probs, where, epsilon)
@@ -194,6 +186,16 @@ def _minimise(log_probs, where, epsilon, terms, tolerance):
     *_, state = jax.lax.while_loop(lambda carry: carry[1], attempt, start)
     g = state.best_g + 0 * state.best_error  # a NaN in the error spreads to all of Q
     return softmax(samples, g, weight=samples.weight), g
+
+
+@partial(_minimise.defjvp, symbolic_zeros=True)
+def _minimise_jvp(primals, tangents):
+    problem, (along, _, stretch, drift, _) = primals[:-1], tangents
+    plan, g = _minimise(*primals)
+    moves = jax.tree.map(
+        lambda x: None if isinstance(x, SymbolicZero) else x, (along, stretch, drift)
+    )
+    return (plan, g), plan_tangent(plan, g, *problem, *moves)
 
 
 def _thin_out(samples):
