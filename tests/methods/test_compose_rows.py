@@ -223,6 +223,16 @@ def test_a_row_with_a_cluster_has_no_other_loss(name):
     assert not np.any(slopes[1:, CLUSTERS])
 
 
+@pytest.mark.parametrize("name", ["pi_model", "mean_teacher", "vat", "mixmatch"])
+def test_the_weight_of_squared_errors_and_divergences_is_not_for_clusters(name):
+    method = BASES[name](C, K, loss_weight=0.0, **OPTIONS.get(name, {}))
+    _, forward, state, batch = setup(name)
+    loss = functools.partial(method.loss, forward)
+    total, aux = quick_jit(loss)(state.params, state, batch, jax.random.key(2))
+    clusters = mean_over_rows(np.zeros(M), Seen(forward, state, batch).logits(0))
+    assert total - aux.metrics["labeled_loss"] == pytest.approx(clusters, rel=1e-4)
+
+
 def test_partners_of_mixmatch_are_labeled_or_in_p():
     method = BASES["mixmatch"](C, K, ramp_steps=0)
     _, forward, state, batch = setup("mixmatch")

@@ -6,6 +6,9 @@ of its logits on D_u as in the Υ-Model; in the loss, a row of a batch
     with a cluster (S)      learns the cluster: CE(z, C + k) over all T outputs
     without one             has the base method's own loss, times w
 
+Where that loss is no cross-entropy, its weight in the sum is not for clusters: their CE
+has weight 1 as in the Υ-Model, from the first refresh on.
+
                rebalance    K      w of a row outside S
     +rpl       True         0      1 if RPL kept the row, else 0
     +sec       False        K      1

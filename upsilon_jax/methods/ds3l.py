@@ -98,7 +98,7 @@ def ds3l(
         per_row, confident = _pseudo_label_rows(z_u, prob[:, :num_classes], threshold)
         weight = outside_clusters(weigh(prob), batch.pseudo, num_classes)
         unlabeled = weighted_mean(per_row, weight)
-        if batch.pseudo is not None and not inner:
+        if not inner:
             unlabeled += cluster_loss(z_u, batch.pseudo, num_classes)
         total = labeled + loss_weight * sigmoid_ramp(state.step, ramp_steps) * unlabeled
         metrics = {

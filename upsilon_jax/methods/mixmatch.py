@@ -37,7 +37,8 @@ def mixmatch(
 
     In a composed method rows of weight 0 are nobody's partner; a row with a cluster is
     one with that cluster as its target. What such a row learns itself is the CE of u₁,
-    not mixed, to the cluster: one more forward, which updates nothing.
+    not mixed, to the cluster, with weight 1, as w is made for squared errors: one more
+    forward, which updates nothing.
 
     Args:
       num_classes: C.
@@ -74,11 +75,11 @@ def mixmatch(
         errors = squared_error(jax.nn.softmax(z_u), target[num_labeled:])
         of_both_views = jax.tree.map(lambda x: jnp.tile(x, 2), batch.pseudo)
         unlabeled = jnp.mean(outside_clusters(errors, of_both_views, num_classes))
+        total = labeled + loss_weight * linear_ramp(state.step, ramp_steps) * unlabeled
         if num_clusters and batch.pseudo is not None:
             clean, _ = forward(params, state.stats, batch.views[0], key_net, True)
-            unlabeled += cluster_loss(clean["logits"], batch.pseudo, num_classes)
-
-        total = labeled + loss_weight * linear_ramp(state.step, ramp_steps) * unlabeled
+            clusters = cluster_loss(clean["logits"], batch.pseudo, num_classes)
+            total, unlabeled = total + clusters, unlabeled + clusters
         metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
         return total, Aux(stats, state.method, metrics)
 

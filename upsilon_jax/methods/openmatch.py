@@ -101,8 +101,7 @@ def openmatch(
         per_row, _ = confident_cross_entropy(z_a, z_b, num_classes, threshold)
         inlier, started = weighed(state.method[batch.index]), state.step >= start_steps
         unlabeled = jnp.where(started, weighted_mean(per_row, inlier), 0)
-        if batch.pseudo is not None:
-            unlabeled += cluster_loss(z_a, batch.pseudo, num_classes)
+        unlabeled += cluster_loss(z_a, batch.pseudo, num_classes)
 
         total = labeled + ova_weight * ova + entropy_weight * oem
         total += consistency_weight * socr + unlabeled

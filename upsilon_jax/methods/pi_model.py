@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from upsilon_jax.kernels.losses import sigmoid_ramp, squared_error
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import joint_pass
-from upsilon_jax.methods.selection import row_losses
+from upsilon_jax.methods.selection import cluster_loss, outside_clusters
 from upsilon_jax.types import Aux, Head
 
 
@@ -20,8 +20,9 @@ def consistency_loss(
     """L = mean CE(z_l, y_l) + w(t) · mean_i mean_c (p_a - p_b)².
 
     p_a [M, T] is the student's softmax on one view of an unlabeled image, p_b [M, T]
-    the teacher's on another, without gradient; c runs over all T outputs. Inside the
-    mean over i `row_losses` weighs rows and takes the CE of z_a to a cluster.
+    the teacher's on another, without gradient; c runs over all T outputs. In a composed
+    method rows are weighed, and the CE of z_a to clusters is a mean of its own over i,
+    with weight 1, as w is made for squared errors.
 
     The student's forward over labeled and unlabeled rows updates BatchNorm; the
     teacher's uses the statistics of its batch and updates nothing (Oliver et al. 2018).
@@ -40,11 +41,12 @@ def consistency_loss(
         other, _ = forward(fixed, state.stats, batch.views[1], key_b, True)
         p_a, p_b = jax.nn.softmax(z_a), jax.nn.softmax(other["logits"])
         per_row = squared_error(p_a, p_b)
-        unlabeled = jnp.mean(row_losses(per_row, z_a, batch.pseudo, num_classes))
+        unlabeled = jnp.mean(outside_clusters(per_row, batch.pseudo, num_classes))
+        clusters = cluster_loss(z_a, batch.pseudo, num_classes)
 
         ramp = sigmoid_ramp(state.step, ramp_steps)
-        total = labeled + loss_weight * ramp * unlabeled
-        metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
+        total = labeled + loss_weight * ramp * unlabeled + clusters
+        metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled + clusters}
         return total, Aux(stats, state.method, metrics)
 
     return loss

@@ -7,8 +7,9 @@ In a composed method (`compose.py`) P speaks for every row i of a batch, through
     not in S     the row has the loss of the base method, times w_i
 
 A base method calls `row_losses` before its mean over rows, or `rows_and_weights` before
-a weighted mean. One that keeps S out of its means calls `outside_clusters`, and adds
-`cluster_loss`. Where a method runs alone `batch.pseudo` is None, and nothing changes.
+a weighted mean. One that keeps S out of its means (they are of no cross-entropies, or
+have a weight that is made for others) calls `outside_clusters` and adds `cluster_loss`.
+Where a method runs alone `batch.pseudo` is None, and nothing changes.
 """
 
 from __future__ import annotations
@@ -203,8 +204,10 @@ def row_losses(
 
 
 def cluster_loss(
-    logits: jax.Array, pseudo: PseudoLabels, num_classes: int
-) -> jax.Array:
+    logits: jax.Array, pseudo: PseudoLabels | None, num_classes: int
+) -> jax.Array | float:
     """(1/M) Σ_{i in S} w_i CE(z_i, C + k): for a base that keeps S out of its means."""
+    if pseudo is None:
+        return 0.0
     nothing = jnp.zeros(logits.shape[0], logits.dtype)
     return jnp.mean(row_losses(nothing, logits, pseudo, num_classes))

@@ -9,7 +9,7 @@ from upsilon_jax.kernels.adversarial import adversarial_direction
 from upsilon_jax.kernels.losses import kl_divergence, sigmoid_ramp
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.baseline import joint_pass
-from upsilon_jax.methods.selection import row_losses
+from upsilon_jax.methods.selection import cluster_loss, outside_clusters
 from upsilon_jax.types import Aux, Head
 
 
@@ -34,8 +34,8 @@ def vat(
     and without updating any: were f(x) taken from the joint pass, the divergence would
     not be 0 at ε = 0 and its gradient there would drown the Hessian's direction.
 
-    Inside the mean over i `row_losses` weighs rows, and takes the CE of the joint
-    pass's logits to a cluster; d is sought for all rows alike.
+    In a composed method rows are weighed, and the CE of the joint pass's logits to
+    clusters is a mean of its own over i, with weight 1; d is sought for all rows alike.
 
     Weight, radius and ramp are those of Oliver et al. 2018; the paper gives none
     [inferred]. The radius is in units of the normalised input.
@@ -72,10 +72,12 @@ def vat(
         moved = logits_of(params, x + radius * direction)
         pair = (moved, clean) if reverse_kl else (clean, moved)
         per_row = kl_divergence(*pair)
-        unlabeled = jnp.mean(row_losses(per_row, z_u, batch.pseudo, num_classes))
+        unlabeled = jnp.mean(outside_clusters(per_row, batch.pseudo, num_classes))
+        clusters = cluster_loss(z_u, batch.pseudo, num_classes)
 
         total = labeled + loss_weight * sigmoid_ramp(state.step, ramp_steps) * unlabeled
-        metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled}
+        total += clusters
+        metrics = {"labeled_loss": labeled, "unlabeled_loss": unlabeled + clusters}
         return total, Aux(stats, state.method, metrics)
 
     return Method(
