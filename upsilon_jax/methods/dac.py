@@ -139,7 +139,7 @@ def dac(
       num_classes: C.
       threshold: τ, of both kinds of classifiers.
       num_heads: H.
-      diversity_weight: λ_d.
+      diversity_weight: λ_d, of a mean over pairs as in the authors' code.
       neighbor_weight: λ_n.
       loss_weight: λ_u.
       weight_power: of w.
