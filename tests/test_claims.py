@@ -58,6 +58,34 @@ def test_runs_that_diverge_are_below_all_others(sign, verdict):
     assert judged.verdict == verdict
 
 
+def test_the_means_are_of_the_seeds_that_both_sides_have():
+    judged = verdicts.judge(
+        ABOVE,
+        by_fingerprint(
+            *(
+                made.desk("pl", 1.0, height, seed)
+                for seed, height in enumerate((0.6, 0.1))
+            ),
+            made.desk("rpl", 1.0, 0.7),
+        ),
+        "cifar10_desk",
+    )
+    assert (judged.ours.mean, judged.theirs.mean) == pytest.approx((70, 60))
+    assert judged.difference.mean == pytest.approx(10)
+
+
+@pytest.mark.parametrize("sign", [LESS, MORE])
+def test_runs_that_survive_others_prove_nothing(sign):
+    runs = by_fingerprint(
+        *(made.desk("pl", 1.0, 0.6, seed) for seed in range(3)),
+        *(made.desk("rpl", 1.0, 0.7 + seed / 100, seed) for seed in range(2)),
+        made.desk("rpl", 1.0, None, 2, status="diverged"),
+    )
+    judged = verdicts.judge(ABOVE._replace(sign=sign), runs, "cifar10_desk")
+    assert judged.verdict == OPEN and judged.difference is None
+    assert judged.ours.diverged == 1
+
+
 @pytest.mark.parametrize("sign", [LESS, MORE])
 def test_runs_that_all_diverge_decide_nothing(sign):
     runs = by_fingerprint(

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.report.made import desk, write
 from upsilon_jax import commandline
 from upsilon_jax.data import load_source
 from upsilon_jax.errors import ConfigError, UserError
@@ -127,6 +128,42 @@ def test_a_table_of_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(UserError, match="typo: there is no such folder"):
         command.main(commandline.parse(command.COMMAND, told))
     assert not (tmp_path / "typo").exists()
+
+
+def test_published_numbers_need_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    told = ["E8", "--scale=digits", "--table_only"]
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0
+    assert "78.50 ± 0.27" in capsys.readouterr().out
+
+
+def test_an_experiment_without_table_says_that_it_has_no_runs(tmp_path, capsys):
+    told = ["E1", "--table_only", f"--workdir={tmp_path}"]
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0
+    shown = capsys.readouterr()
+    assert not shown.out and shown.err == f"E1: none of its runs is in {tmp_path}\n"
+
+
+def test_claims_are_judged_by_the_folders_of_the_scales_alone(tmp_path, capsys):
+    """A study beside them may have the same run again."""
+    for folder, accuracy in (("desk", 0.7), ("study", 0.9)):
+        write(tmp_path / folder, desk("baseline", 1.0, 0.6), desk("pl", 1.0, accuracy))
+    told = ["C6", f"--workdir={tmp_path}"]
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0
+    assert "| 70.00 |" in capsys.readouterr().out
+
+
+def test_the_runs_of_an_experiment_are_all_that_its_figure_shows():
+    """Times are relative to `pl`; the usual K and number of iterations are points."""
+    for scale in ("desk", "paper"):
+        found = configs_of(EXPERIMENTS["E16"], scale, {}).values()
+        assert {config.method.name for config in found} == {"pl", "upsilon"}
+        usual = [c.method for c in found if c.method.name == "upsilon"]
+        assert (4, 32) in {(of.num_clusters, of.num_iters) for of in usual}
+        found = configs_of(EXPERIMENTS["E9"], scale, {}).values()
+        for ratio in (0.5, 1.0):
+            names = {c.method.name for c in found if c.data.mismatch == ratio}
+            assert {"baseline", "rpl", "upsilon"} <= names
 
 
 def test_one_claim_is_what_it_is_among_all(capsys):

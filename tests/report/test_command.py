@@ -98,6 +98,11 @@ def test_summaries_are_written_and_read_as_runs(report, tmp_path):
         (["--format=tex"], "--format=tex: no such format; did you mean latex"),
         (["--table=ablation", "--figure=ratio", "--output=x"], "not for both"),
         ([f"--summaries={__file__}"], "cannot be a folder"),
+        (["--table=foreign", "--format=csv"], "has one format"),
+        (["--table=foreign", "--metric=auroc"], "metrics of its own"),
+        (["--cost_of=vat"], "--cost_of=vat: no run of it"),
+        (["--cost_of=pl", "--table=ablation"], "of the table of all runs"),
+        (["--methods=vat", "--table=ablation"], "--methods=vat: no run of these"),
         (["--figure=cost"], "no Υ-Model with several K or iterations here"),
     ],
 )

@@ -64,7 +64,7 @@ def test_nothing_around_anything_is_refused():
 
 def test_the_figure_shows_gains_and_intervals():
     found = runs(*MADE, *swept("fixmatch+rpl", 0.6, mismatch=1.0))
-    left, right = FIGURES["plug_in"](found, ACCURACY).axes
+    (left,) = FIGURES["plug_in"](found, ACCURACY).axes  # nothing to show at 100 %
     marks = {bars.get_label(): bars.lines[0] for bars in left.containers}
     assert marks["+sec"].get_ydata() == pytest.approx([-5])
     assert marks["+upsilon"].get_ydata() == pytest.approx([2.5])
@@ -72,4 +72,16 @@ def test_the_figure_shows_gains_and_intervals():
     # Two differences, 2 and 3: Student's quantile is 12.7.
     assert bar[:, 1] == pytest.approx([2.5 - 12.706 / 2, 2.5 + 12.706 / 2], abs=1e-3)
     assert [text.get_text() for text in left.get_xticklabels()] == ["fixmatch"]
-    assert not any(len(bars.lines[0].get_ydata()) for bars in right.containers)
+    assert left.get_ylabel() == "gain in test accuracy in points"
+
+
+def test_the_figure_is_refused_where_no_method_was_run_alone():
+    with pytest.raises(UserError, match="alone and with RPL"):
+        FIGURES["plug_in"](runs(*swept("vat+rpl", 0.8)), ACCURACY)
+
+
+def test_what_is_left_of_a_method_that_diverged_is_not_compared():
+    lost = result("fixmatch", 0.5, None, 2, status="diverged")
+    found = cells(plug_in_table(runs(*MADE, lost), ACCURACY))
+    assert found["fixmatch"]["diverged"] == "1"
+    assert found["fixmatch+upsilon"]["difference"] == ""

@@ -1,9 +1,8 @@
-"""Tables: cells, ranks, published numbers, differences, and their formats."""
+"""Tables of the paper: published numbers, differences, and their formats."""
 
 import csv
 import io
 import re
-import statistics
 
 import numpy as np
 import pytest
@@ -12,11 +11,9 @@ import scipy.stats
 from tests.report.made import desk, result, runs
 from upsilon_jax.errors import ConfigError
 from upsilon_jax.report.layout import as_csv, latex, markdown
-from upsilon_jax.report.measures import MEASURES
-from upsilon_jax.report.overview import overview
 from upsilon_jax.report.statistics import paired
 from upsilon_jax.report.tables import TABLES, paper_table
-from upsilon_jax.workdir.schema import Entry
+from upsilon_jax.workdir.schema import Imbalance
 
 
 def lines(table):
@@ -27,74 +24,6 @@ def cells(table, **where):
     """The lines of the CSV that agree with the given columns."""
     found = csv.DictReader(io.StringIO(as_csv(table)))
     return [row for row in found if where.items() <= row.items()]
-
-
-def test_a_cell_is_the_mean_and_the_sample_standard_deviation():
-    values = (0.90, 0.94, 0.95)
-    table = overview(runs(*(result("pl", 0.5, a, s) for s, a in enumerate(values))))
-    mean, std = statistics.mean([90, 94, 95]), statistics.stdev([90, 94, 95])
-    assert f"| digits | pl | {mean:.2f} ± {std:.2f} |" in markdown(table)
-    assert "seeds per cell: 3" in markdown(table)
-
-
-def test_missing_cells_unequal_counts_and_divergence_are_said():
-    table = overview(
-        runs(
-            result("upsilon", 0.0, 0.9),
-            result("upsilon", 0.0, 0.8, 1),
-            result("upsilon", 1.0, 0.7),
-            result("fixmatch", 1.0, None, status="diverged"),
-            result("vat", 1.0, 0.5, 1, status="diverged"),
-            result("vat", 1.0, 0.5, 2),
-        )
-    )
-    assert lines(table)[0] == "| data | method | 0% | 100% |"
-    assert lines(table)[2:5] == [
-        "| digits | upsilon | 85.00 ± 7.07 (n = 2) | 70.00 (n = 1) |",
-        "| digits | fixmatch | — | diverge |",
-        "| digits | vat | — | diverge (1 of 2) |",
-    ]
-
-
-def test_costs_are_ratios_of_paired_runs_in_the_second_half_of_training():
-    def timed(method, seed, seconds):
-        history = [Entry(e, 10 * (e + 1), {}, train_seconds=s) for e, s in seconds]
-        return result(method, 0.5, 0.9, seed, history=history)
-
-    table = overview(
-        runs(
-            timed("pl", 0, enumerate([9.0, 1.0])),
-            timed("vat", 0, enumerate([1.0, 3.0])),
-            timed("pl", 1, enumerate([9.0, 2.0])),
-            timed("vat", 1, enumerate([1.0, 6.0])),
-            timed("orca", 7, enumerate([1.0, 1.0])),  # no reference with this seed
-        ),
-        cost_of="pl",
-    )
-    assert lines(table)[0].endswith("| step / pl |")
-    assert [line.split(" | ")[-1] for line in lines(table)[2:5]] == [
-        "1.00 |",
-        "3.00 |",
-        "— |",
-    ]
-
-
-def test_the_best_is_bold_and_the_second_underlined_in_each_block():
-    found = [("pl", 0.7, "{}"), ("rpl", 0.8, "<u>{}</u>"), ("upsilon", 0.9, "**{}**")]
-    more = [result("pl", 0.5, 0.1, fields={"model.width": 7})]
-    table = overview(runs(*(result(m, 0.5, a) for m, a, _ in found), *more))
-    for line, (_, accuracy, mark) in zip(lines(table)[2:], found, strict=False):
-        assert line.endswith(f"| {mark.format(f'{100 * accuracy:.2f}')} |")
-    assert lines(table)[5].endswith("| 10.00 |")
-
-
-def test_less_is_better_for_some_metrics():
-    few, many = (desk(m, 0.5, 0.6) for m in ("upsilon", "pl"))  # 20 % and 70 %
-    table = overview(runs(few, many), MEASURES["ood_share"])
-    assert lines(table)[2:4] == [
-        "| cifar10 | upsilon | **20.00** |",
-        "| cifar10 | pl | <u>70.00</u> |",
-    ]
 
 
 def test_a_paired_difference_has_the_interval_of_scipy():
@@ -149,6 +78,22 @@ def test_differences_are_paired_with_the_baseline_of_the_same_seed():
         assert cell["pairs"] == "3"
     assert "the baseline sees no unlabeled image" in markdown(table)
     assert "+4.50 [" in markdown(table)
+
+
+def test_a_baseline_serves_a_ratio_with_the_seeds_that_others_have_there():
+    made = runs(
+        *(desk("baseline", 1.0, 0.60 + 0.05 * seed, seed) for seed in range(3)),
+        *(desk("pl", 0.5, 0.58, seed) for seed in range(2)),
+    )
+    (cell,) = cells(paper_table("ablation", made), method="Baseline", column="50%")
+    assert cell["count"] == "2" and float(cell["mean"]) == pytest.approx(62.5)
+
+
+def test_where_a_run_diverged_there_is_no_difference():
+    lost = desk("pl", 0.5, None, 3, status="diverged")
+    table = paper_table("ablation", runs(*ablation(), lost))
+    at = {c: cells(table, method="PL", column=c)[0] for c in ("50%", "100%")}
+    assert at["50%"]["difference"] == "" and at["100%"]["difference"]
 
 
 def test_runs_of_another_setting_are_rows_of_their_own_and_say_so():
@@ -210,8 +155,19 @@ def test_imbalance_has_a_column_for_each_ratio_and_metrics_of_its_own():
     assert table.columns[:2] == ("CIFAR-10 (6/4), 25%", "CIFAR-10 (6/4), 50%")
     (cell,) = cells(table, metric="kl_ood", column="CIFAR-10 (6/4), 50%")
     assert float(cell["mean"]) == pytest.approx(0.3) and cell["published"] == "0.3636"
+    assert "has no ratio" not in markdown(table)
     with pytest.raises(ConfigError, match="leave out --metric"):
         paper_table("imbalance", both, "auroc")
+
+
+def test_a_class_without_labels_is_said_to_leave_no_ratio():
+    endless = Imbalance(0.01, 1.5, 0.3, None)
+    made = runs(
+        desk("baseline", 0.5, 0.6), desk("baseline", 0.5, 0.6, 1, imbalance=endless)
+    )
+    table = paper_table("imbalance", made)
+    (cell,) = cells(table, metric="ratio_ood", column="CIFAR-10 (6/4)")
+    assert cell["count"] == "1" and "got no label has no ratio" in markdown(table)
 
 
 def test_long_tails_and_augmentations_have_tables_of_their_own():

@@ -3,8 +3,8 @@
 Trains the runs that are not there yet, several at a time, then makes the experiment's
 table and figures. `--list` shows all sixteen with their size; `all` means all of them.
 The same command again completes what was cut off; runs that experiments have in common
-are trained once. `claims` judges what the paper says by the runs below --workdir, `C9`
-one of its twelve claims.
+are trained once. `claims` judges what the paper says by the runs below --workdir, in
+its folders desk and digits if it has them; `C9` judges one of the twelve claims.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from upsilon_jax.paper.claims import CLAIMS
 from upsilon_jax.paper.cost import ACCELERATOR, hours
 from upsilon_jax.paper.experiments import EXPERIMENTS, Experiment
 from upsilon_jax.paper.runs import SCALES, configs_of, total_steps
-from upsilon_jax.paper.verdicts import claims_text
+from upsilon_jax.paper.verdicts import JUDGED, claims_text
 from upsilon_jax.report.figures import draw_figure
 from upsilon_jax.report.layout import markdown
 from upsilon_jax.report.results import read_runs
@@ -42,7 +42,7 @@ COMMAND = commandline.Command(
     flags={
         "list": (False, "shows all experiments, and trains nothing"),
         "scale": ("desk", "digits, desk: minutes a run on a CPU core; or paper [desk]"),
-        "workdir": (None, "where results go [runs/SCALE]"),
+        "workdir": (None, "where results go [runs/SCALE; runs for claims]"),
         "jobs": (None, "runs at the same time [one a core; one on an accelerator]"),
         "data_dir": (None, "where tfds keeps its data [tfds's default]"),
         "table_only": (False, "makes table and figures of the runs that are there"),
@@ -62,10 +62,10 @@ def main(options: commandline.Options) -> int:
     if told.list:
         print_list(told.scale)
         return ExitCode.DONE
-    root = local_path(told.workdir or f"runs/{told.scale}")
     claims = _claims(options.argument)
+    root = local_path(told.workdir or ("runs" if claims else f"runs/{told.scale}"))
     if claims:
-        print(claims_text(read_runs(root), claims))
+        print(claims_text(_judged_by(root), claims))
         return ExitCode.DONE
     fields = {"data.data_dir": told.data_dir} if told.data_dir else {}
     configs = {
@@ -77,7 +77,8 @@ def main(options: commandline.Options) -> int:
     if not told.table_only:
         check_folder(root)
         complete = train_all(together, root, told.jobs)
-    runs = read_runs(root, may_be_empty=True)
+    there = told.workdir or root.exists()  # a folder that was named must exist
+    runs = read_runs(root, may_be_empty=True) if there else []
     for name, wanted in configs.items():
         theirs = {(fingerprint(config), config.seed) for config in wanted.values()}
         mine = [run for run in runs if (run.fingerprint, run.result.seed) in theirs]
@@ -90,6 +91,12 @@ def _claims(argument: str | None) -> list[str]:
     if argument == ALL_CLAIMS:
         return list(CLAIMS)
     return [name for name in CLAIMS if argument and name == argument.upper()]
+
+
+def _judged_by(root: pathlib.Path) -> list[Run]:
+    """Runs in the folders of the scales; other folders may have the same again."""
+    scales = [root / scale for scale in JUDGED if (root / scale).is_dir()]
+    return [run for folder in scales or [root] for run in read_runs(folder)]
 
 
 def _names(argument: str | None, scale: str) -> list[str]:
@@ -112,6 +119,8 @@ def _show(experiment: Experiment, output: pathlib.Path, runs: list[Run]) -> None
         with written_whole(output / "table.md") as partial:
             partial.write_text(table + "\n", encoding="utf-8")
         print(table)
+    elif not runs:
+        sys.stderr.write(f"{output.name}: none of its runs is in {output.parent}\n")
     for figure in experiment.figures if runs else ():
         try:
             print(*draw_figure(figure, runs, output / figure), sep="\n")
@@ -122,7 +131,10 @@ def _show(experiment: Experiment, output: pathlib.Path, runs: list[Run]) -> None
 def print_list(scale: str) -> None:
     """A line for every experiment."""
     place = ACCELERATOR if scale == "paper" else "one core of this machine"
-    print(f"at {scale} scale; hours on {place}, one run after the other, by a probe")
+    print(
+        f"at {scale} scale; hours on {place}, one run after the other, by a probe; "
+        "methods with several views take longer"
+    )
     for name, experiment in EXPERIMENTS.items():
         configs = configs_of(experiment, scale, {})
         steps = sum(total_steps(config) for config in configs.values())

@@ -66,6 +66,15 @@ def _clusters(runs: Runs, numbers: tuple[int, ...]) -> tuple[Runs, ...]:
     return tuple(_with(runs, f"k{k}", {"method.num_clusters": k}) for k in numbers)
 
 
+def _against_clusters(
+    config: str, ratios: tuple[float, ...], seeds: tuple[int, ...]
+) -> tuple[Runs, ...]:
+    """K from 0 (RPL alone) to 32, with 4 in between, and the baseline's level."""
+    usual = Runs(config, ("baseline", "rpl", "upsilon"), ratios, seeds)
+    own = usual._replace(methods=("upsilon",))
+    return (usual, *_clusters(own, (1, 2, 8, 16, 32)))
+
+
 def _solvers(runs: Runs, numbers: tuple[int, ...]) -> tuple[Runs, ...]:
     """By iterations of Sinkhorn-Knopp, and run to convergence."""
     some = (_with(runs, f"iters{n}", {"method.num_iters": n}) for n in numbers)
@@ -160,20 +169,20 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         ),
         table="ablation",
         figures=("ratio",),
-        digits=(Runs("digits", ABLATION, (0.0, 0.5, 1.0), TEN),),
+        digits=(
+            Runs("digits", ABLATION, (0.0, 0.5, 1.0), TEN),
+            Runs("digits", ("upsilon",), (0.25, 0.75), TEN),
+        ),
     ),
     "E9": Experiment(
         "OOD images labeled as ID, confusion, and accuracy against K (Fig. 7)",
         (
-            Runs(_CIFAR10, ("pl", "rpl", "upsilon"), (1.0,), FIVE),
-            *_clusters(
-                Runs(_CIFAR10, ("upsilon",), (0.25, 0.5, 0.75, 1.0), FIVE),
-                (1, 2, 8, 16, 32),
-            ),
+            Runs(_CIFAR10, ("pl",), (1.0,), FIVE),
+            *_against_clusters(_CIFAR10, RATIOS[1:], FIVE),
         ),
         (
             Runs(_DESK, ("pl", "rpl", "upsilon"), (1.0,), FIVE),
-            *_clusters(Runs(_DESK, ("upsilon",), (0.5, 1.0), THREE), (1, 2, 8, 16, 32)),
+            *_against_clusters(_DESK, (0.5, 1.0), THREE),
         ),
         figures=("ood_share", "confusion", "clusters"),
     ),
@@ -229,12 +238,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "E16": Experiment(
         "accuracy and time against K and iterations (appendix F)",
         (
+            Runs(_CIFAR10, ("pl", "upsilon"), (0.5,), FIVE),
             *_clusters(Runs(_CIFAR10, ("upsilon",), (0.5,), FIVE), (1, 2, 8, 16, 32)),
             *_solvers(
                 Runs(_CIFAR10, ("upsilon",), (0.5,), FIVE), (1, 2, 4, 8, 16, 64, 128)
             ),
         ),
         (
+            Runs(_DESK, ("pl", "upsilon"), (0.5,), THREE),
             *_clusters(Runs(_DESK, ("upsilon",), (0.5,), THREE), (1, 2, 8, 16, 32)),
             *_solvers(Runs(_DESK, ("upsilon",), (0.5,), THREE), (1, 4, 16, 128)),
         ),

@@ -10,12 +10,12 @@ from upsilon_jax.config import load_config
 from upsilon_jax.paper.claims import CLAIMS, MORE, Check, Claim, Side
 from upsilon_jax.paper.experiments import EXPERIMENTS, FIRST_FIVE, RANDAUG
 from upsilon_jax.paper.runs import configs_of
-from upsilon_jax.report.groups import summary, values
+from upsilon_jax.report.groups import compared, summary, values
 from upsilon_jax.report.layout import say_change, say_summary
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.published import TITLES, published_curve
 from upsilon_jax.report.runs import Run, fingerprint
-from upsilon_jax.report.statistics import Interval, Summary, paired
+from upsilon_jax.report.statistics import Interval, Summary
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable at this scale"
 NOT_RUN = "not run"
@@ -41,6 +41,8 @@ class Judged(NamedTuple):
 def judge(check: Check, runs: Mapping[str, list[Run]], config: str) -> Judged:
     """Holds if the whole interval is on the claimed side, fails if on the other.
 
+    Means are over the seeds that both sides have, as is the difference.
+
     Args:
       check: what is claimed.
       runs: by their fingerprint.
@@ -48,9 +50,14 @@ def judge(check: Check, runs: Mapping[str, list[Run]], config: str) -> Judged:
     """
     ours, theirs = (runs[_fingerprint(side, config)] for side in check[:2])
     mine, other = (MEASURES[side.measure] for side in check[:2])
-    difference = paired(values(ours, mine), values(theirs, other))
+    difference = compared(ours, theirs, mine, other)
+    if difference:
+        both = values(ours, mine).keys() & values(theirs, other).keys()
+        ours, theirs = (
+            [run for run in side if run.result.seed in both] for side in (ours, theirs)
+        )
     first, second = summary(ours, mine), summary(theirs, other)
-    if first and second and not (first.count and second.count):
+    if first and second and (first.diverged or second.diverged):
         verdict = _of_diverged(first, second, check.sign)
     else:
         verdict = _verdict(difference, check.sign)
@@ -65,8 +72,11 @@ def _fingerprint(side: Side, config: str) -> str:
 
 
 def _of_diverged(ours: Summary, theirs: Summary, sign: int) -> str:
-    """All runs of a side diverged, which is less than anything but the same again."""
-    if not (ours.count or theirs.count):
+    """Where all runs of one side diverged and none of the other, that side is less.
+
+    Where some did, those left over prove nothing.
+    """
+    if bool(ours.count) == bool(theirs.count) or min(ours.diverged, theirs.diverged):
         return OPEN
     return HOLDS if (sign == MORE) == bool(ours.count) else FAILS
 

@@ -12,6 +12,7 @@ if __name__ == "__main__":
 
 from upsilon_jax import commandline
 from upsilon_jax.errors import ConfigError, nearest
+from upsilon_jax.report.assignment import assignment_table
 from upsilon_jax.report.figures import FIGURES, draw_figure
 from upsilon_jax.report.foreign import foreign_table
 from upsilon_jax.report.index import write_index
@@ -26,11 +27,17 @@ from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.workdir.files import RESULT
 from upsilon_jax.workdir.whole import check_place, written_whole
 
-# No tables of the paper: true and estimated share, curves over the mismatch ratio, and
-# methods alone against the same with RPL and SEC around them.
-FOREIGN, MISMATCH, PLUG_IN = "foreign", "mismatch", "plug_in"
+# No tables of the paper: true and estimated share of foreign images; and those that can
+# show any metric, of curves over the mismatch ratio, of methods alone against the same
+# with RPL and SEC around them, and of clusters of equal size against others.
+FOREIGN = "foreign"
+OWN_TABLES = {
+    "mismatch": mismatch_table,
+    "plug_in": plug_in_table,
+    "assignment": assignment_table,
+}
 CHOICES = {
-    "table": (*TABLES, FOREIGN, MISMATCH, PLUG_IN),
+    "table": (*TABLES, FOREIGN, *OWN_TABLES),
     "figure": FIGURES,
     "format": FORMATS,
     "metric": MEASURES,
@@ -61,8 +68,11 @@ def main(options: commandline.Options) -> None:
     told, folder = options.flags, pathlib.Path(options.argument)
     _check(told)
     runs = read_runs(folder, may_be_empty=told.table is not None)
-    if told.methods:
+    if told.methods and runs:
         runs = [run for run in runs if run.method in told.methods]
+        if not runs:
+            raise ConfigError(f"--methods={','.join(told.methods)}: no run of these")
+    _check_cost(told, runs)
     if told.summaries:
         written = write_summaries(runs, pathlib.Path(told.summaries))
         print(f"{len(written)} summaries in {told.summaries}")
@@ -87,21 +97,28 @@ def _check(told: types.SimpleNamespace) -> None:
         if name is not None and name not in choices:
             near = nearest(name, choices)
             raise ConfigError(f"--{flag}={name}: no such {flag}; {near}")
+    if told.table == FOREIGN and (told.format, told.metric) != ("markdown", "accuracy"):
+        raise ConfigError("--table=foreign: has one format and metrics of its own")
     if told.output and told.table and told.figure:
         raise ConfigError("--output: is for a table or a figure, not for both")
     if told.output and not told.figure:  # a figure makes its folder
         check_place(pathlib.Path(told.output))
 
 
+def _check_cost(told: types.SimpleNamespace, runs: list[Run]) -> None:
+    if told.cost_of is None:
+        return
+    if told.table or told.figure or told.summaries:
+        raise ConfigError("--cost_of: is a column of the table of all runs")
+    if told.cost_of not in {run.method for run in runs}:
+        raise ConfigError(f"--cost_of={told.cost_of}: no run of it")
+
+
 def _table(told: types.SimpleNamespace, runs: list[Run]) -> Table:
-    if told.table == MISMATCH:
-        return mismatch_table(runs, MEASURES[told.metric])
-    if told.table == PLUG_IN:
-        return plug_in_table(runs, MEASURES[told.metric])
+    if told.table in OWN_TABLES:
+        return OWN_TABLES[told.table](runs, MEASURES[told.metric])
     if told.table:
         return paper_table(told.table, runs, told.metric)
-    if not runs:
-        raise ConfigError(f"--methods={','.join(told.methods)}: no run of these")
     return overview(runs, MEASURES[told.metric], told.cost_of)
 
 

@@ -191,7 +191,18 @@ def by_measure(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Tabl
         for m in measures
     ]
     notes = notes_below(groups, rows, groups.ratios())
+    if any(_without_ratio(run) for run in groups.runs):
+        notes += ("A run in which a class got no label has no ratio and is left out.",)
     return Table(_title(table), ("imbalance",), tuple(columns), tuple(rows), notes)
+
+
+def _without_ratio(run: Run) -> bool:
+    """Whether there were labels to count, and one class had none of them."""
+    found = run.result.imbalance
+    return found is not None and (
+        (found.ratio_id is None and found.kl_id is not None)
+        or (found.ratio_ood is None and found.kl_ood is not None)
+    )
 
 
 def _title(table: PaperTable) -> str:

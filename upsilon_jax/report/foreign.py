@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from upsilon_jax.errors import UserError
-from upsilon_jax.report.groups import summary, values
+from upsilon_jax.report.groups import compared, summary
 from upsilon_jax.report.layout import say_change, say_summary
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.runs import Run, Wording
-from upsilon_jax.report.statistics import paired
 from upsilon_jax.workdir.schema import Foreign
 
 _AUTO = "auto"
@@ -104,7 +103,7 @@ def _line(row: _Row, given: Mapping[tuple, list[list[Run]]], told: bool) -> str:
     error = statistics.mean(map(_error, runs))
     others = given.get(_without_gamma(runs[0]).key, [])
     other = others[0] if row.gamma == _AUTO and len(others) == 1 else []
-    change = paired(values(runs, _ACCURACY), values(other, _ACCURACY))
+    change = compared(runs, other, _ACCURACY)
     settings = f" {row.settings} |" if told else ""
     return (
         f"| {row.data} | {row.method} |{settings} {row.gamma} | {row.mismatch:.0%} | "

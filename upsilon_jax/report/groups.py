@@ -59,13 +59,21 @@ class Groups:
     def serving(self, block: Block, variant: Fields, ratio: float | None) -> list[Run]:
         """The same, but a baseline that was not run at a ratio is served by another.
 
-        It sees no unlabeled image, so that its runs are the same at all of them.
+        It sees no unlabeled image, so that its runs are the same at all of them. Of its
+        seeds, those that others have at the ratio: means of others do not compare.
         """
         found = self.cell(block, variant, ratio)
         if found or not self.serves_all_ratios(block, variant):
             return found
         key = (block, variant)
-        return max((runs for k, runs in self._cells.items() if k[:2] == key), key=len)
+        runs = max((runs for k, runs in self._cells.items() if k[:2] == key), key=len)
+        there = {
+            run.result.seed
+            for (of, _, at), cell in self._cells.items()
+            if (of, at) == (block, ratio)
+            for run in cell
+        }
+        return [run for run in runs if run.result.seed in there] or runs
 
     def serves_all_ratios(self, block: Block, variant: Fields) -> bool:
         """Whether runs do not depend on the ratio: D_u must keep its size, too."""
@@ -120,6 +128,21 @@ def summary(runs: Sequence[Run], measure: Measure) -> Summary | None:
     return summarize(list(values(runs, measure).values()), diverged)
 
 
+def compared(
+    ours: Sequence[Run],
+    theirs: Sequence[Run],
+    measure: Measure,
+    their_measure: Measure | None = None,
+) -> Interval | None:
+    """The difference, paired by seed; None where a run diverged.
+
+    Those left over would be compared as if the method always came so far.
+    """
+    if any(run.result.status == DIVERGED for run in (*ours, *theirs)):
+        return None
+    return paired(values(ours, measure), values(theirs, their_measure or measure))
+
+
 def difference(
     groups: Groups,
     block: Block,
@@ -132,4 +155,4 @@ def difference(
     if reference is None or groups.first(block, variant).method == BASELINE:
         return None
     ours, theirs = (groups.serving(block, v, ratio) for v in (variant, reference))
-    return paired(values(ours, measure), values(theirs, measure))
+    return compared(ours, theirs, measure)

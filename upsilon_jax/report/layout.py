@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from upsilon_jax.report.measures import Measure
@@ -176,7 +176,7 @@ def _main_grid(table: Table, markup: Markup) -> list[list[str]]:
         header += [column, "paper"] if table.has_published else [column]
     extra = [table.extra] if table.extra else []
     grid = [[markup.escape(name) for name in (*header, *extra)]]
-    ours = _ranks(table, lambda cell: _mean(cell.summary))
+    ours = _ranks(table, lambda cell: _mean(cell.summary), most_seeds=True)
     papers = _ranks(table, lambda cell: cell.published and cell.published.number)
     summaries = [cell.summary for row in table.rows for cell in row.cells]
     with_count = len({summary.count for summary in summaries if summary}) > 1
@@ -199,8 +199,16 @@ def _marked(text: str, rank: int | None, markup: Markup) -> str:
     return (markup.best, markup.second)[rank].format(text)
 
 
-def _ranks(table: Table, value: Callable) -> dict[tuple[int, int], int]:
-    """(row, column) → 0 if it is the best of its rivals, 1 if the second best."""
+def _ranks(
+    table: Table, value: Callable, most_seeds: bool = False
+) -> dict[tuple[int, int], int]:
+    """(row, column) → 0 if it is the best of its rivals, 1 if the second best.
+
+    Args:
+      table: rows, some of them rivals.
+      value: cell → number, None if it has none.
+      most_seeds: passes over cells of fewer seeds than others; they may be luckier.
+    """
     ranks = {}
     for j in range(len(table.columns)):
         for name in {row.rival_of for row in table.rows}:
@@ -211,6 +219,8 @@ def _ranks(table: Table, value: Callable) -> dict[tuple[int, int], int]:
                 and row.ranked
                 and value(row.cells[j]) is not None
             }
+            if most_seeds:
+                found = _of_most_seeds(found, [row.cells[j] for row in table.rows])
             if len(found) < 2:
                 continue
             more = next(r for r in table.rows if r.rival_of == name).measure
@@ -219,6 +229,12 @@ def _ranks(table: Table, value: Callable) -> dict[tuple[int, int], int]:
                 if number in places[:2]:
                     ranks[i, j] = places.index(number)
     return ranks
+
+
+def _of_most_seeds(found: dict[int, float], cells: Sequence[Cell]) -> dict[int, float]:
+    """Those whose cells are means over as many seeds as any other's."""
+    counts = {i: s.count for i in found if (s := cells[i].summary)}
+    return {i: v for i, v in found.items() if counts[i] == max(counts.values())}
 
 
 def _mean(summary: Summary | None) -> float | None:

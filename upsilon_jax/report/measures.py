@@ -149,6 +149,12 @@ _ALL = (
         "last ID pseudo-labels of ID images that are right in %",
         _of_labels("pseudo_accuracy"),
     ),
+    _raw(
+        "per_class",
+        "last ID pseudo-labels of the class with the fewest",
+        1,
+        value=_of_labels("per_class"),
+    ),
     Measure(
         "explored_precision",
         "foreign images among the last cluster labels in %",

@@ -95,11 +95,13 @@ def _cells(
     ratios: Sequence[float],
     measure: Measure,
 ) -> tuple[Cell, ...]:
-    runs = [groups.serving(block, variant, ratio) for ratio in ratios]
-    failed = {r.result.seed for of in runs for r in of if r.result.status == DIVERGED}
+    failed = _failed(groups, block, variant, ratios)
     ours, theirs = _curves(groups, block, variant, ratios, measure), {}
     reference = groups.baseline(block, variant)
-    if reference and groups.first(block, variant).method != BASELINE:
+    of_baseline = groups.first(block, variant).method == BASELINE
+    if reference and not (
+        of_baseline or failed or _failed(groups, block, reference, ratios)
+    ):
         theirs = _curves(groups, block, reference, ratios, measure)
     of_seeds = lambda number, curves: {seed: number(c) for seed, c in curves.items()}
     return tuple(
@@ -109,6 +111,14 @@ def _cells(
         )
         for number in _columns(measure).values()
     )
+
+
+def _failed(
+    groups: Groups, block: Block, variant: Fields, ratios: Sequence[float]
+) -> set[int]:
+    """Seeds that diverged at any ratio."""
+    runs = [groups.serving(block, variant, ratio) for ratio in ratios]
+    return {r.result.seed for of in runs for r in of if r.result.status == DIVERGED}
 
 
 def _curves(

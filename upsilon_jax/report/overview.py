@@ -27,7 +27,7 @@ def overview(
     groups = Groups(runs)
     ratios = groups.ratios()
     keys = [(block, v) for block in groups.blocks for v in groups.variants(block)]
-    settings = [groups.wording.both(groups.first(*key)) for key in keys]
+    settings = [groups.wording.unusual(groups.first(*key)) for key in keys]
     rows = []
     for (block, variant), setting in zip(keys, settings, strict=True):
         names = (block[0], groups.first(block, variant).method)
@@ -52,9 +52,19 @@ def overview(
         names=("data", "method", *(["settings"] if any(settings) else [])),
         columns=tuple(ratio_title(ratio, measure) for ratio in ratios),
         rows=tuple(rows),
-        notes=(what_is_shown(rows),),
+        notes=(what_is_shown(rows), *_usual_settings(groups)),
         extra=f"step / {cost_of}" if cost_of else "",
     )
+
+
+def _usual_settings(groups: Groups) -> list[str]:
+    """Lines on what rows leave out of their settings."""
+    found = {(run.data, run.method): groups.wording.usual(run) for run in groups.runs}
+    return [
+        f"{data}, {method}: where nothing else is said, {usual}."
+        for (data, method), usual in found.items()
+        if usual
+    ]
 
 
 def ratio_title(ratio: float | None, measure: Measure) -> str:
@@ -67,7 +77,11 @@ def what_is_shown(rows: Iterable[Row]) -> str:
     rows = list(rows)
     summaries = [cell.summary for row in rows for cell in row.cells if cell.summary]
     counts = {summary.count + summary.diverged for summary in summaries}
-    seeds = f"{min(counts)}" if len(counts) == 1 else "as given by n"
+    seeds = (
+        f"{min(counts)}"
+        if len(counts) == 1
+        else "as given by n; ranked in a column are cells of the most"
+    )
     titles = {row.measure.title for row in rows}
     title = f"{titles.pop()}, mean ± std" if len(titles) == 1 else "mean ± std"
     shown = title[0].upper() + title[1:]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from upsilon_jax.errors import UserError
-from upsilon_jax.report.groups import BASELINE, Block, Groups, summary, values
+from upsilon_jax.report.groups import BASELINE, Block, Groups, compared, summary
 from upsilon_jax.report.layout import Cell, Row, Table
 from upsilon_jax.report.measures import Measure
 from upsilon_jax.report.overview import ratio_title, what_is_shown
 from upsilon_jax.report.runs import Fields, Run
-from upsilon_jax.report.statistics import Interval, paired
+from upsilon_jax.report.statistics import Interval
 
 PARTS = ("rpl", "sec", "upsilon")  # what a name has after its "+"
 
@@ -66,7 +66,7 @@ def gain(
     if alone is None or composed is None:
         return None
     ours, theirs = (groups.cell(block, v, ratio) for v in (composed, alone))
-    return paired(values(ours, measure), values(theirs, measure))
+    return compared(ours, theirs, measure)
 
 
 def _rows(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import pathlib
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ _DIGEST = "data.digest"
 _OF_METHODS = ("train.pretrain_epochs", "data.valid_per_class")
 _SHORT = 12  # characters of a digest that are kept
 _LONGEST_LIST = 3  # classes that are said one by one
+_FEW_FIELDS = 4  # that differ, and are all said in each row
 
 
 class Run(NamedTuple):
@@ -151,22 +153,43 @@ class Wording:
         """Setting and variant."""
         return ", ".join(filter(None, (self.setting(run), self.variant(run))))
 
+    def usual(self, run: Run) -> str:
+        """Where many fields differ, the values that most rows have; else nothing."""
+        usual = self._usual(run)
+        return _said(tuple(usual.items()), self._differing(run))
+
+    def unusual(self, run: Run) -> str:
+        """Setting and variant without what is usual."""
+        usual = self._usual(run)
+        fields = (*run.setting, *run.variant)
+        rest = tuple(pair for pair in fields if pair not in usual.items())
+        return _said(rest, self._differing(run))
+
+    def _differing(self, run: Run) -> Mapping[str, list]:
+        both = self._of_setting[run.data] | self._of_variant[run.data, run.method]
+        return {name: values for name, values in both.items() if len(set(values)) > 1}
+
+    def _usual(self, run: Run) -> dict[str, Any]:
+        differing = self._differing(run)
+        if len(differing) <= _FEW_FIELDS:
+            return {}
+        return {name: statistics.mode(values) for name, values in differing.items()}
+
 
 def _values(fields: Iterable[tuple[Any, Fields]]) -> dict[Any, dict[str, list]]:
-    """Group → field → its values, in the order of their first run."""
+    """Group → field → its value in every row, in the order of their first run."""
     found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
-    for group, pairs in fields:
+    for group, pairs in dict.fromkeys(fields):
         for name, value in pairs:
-            if value not in found[group][name]:
-                found[group][name].append(value)
+            found[group][name].append(value)
     return found
 
 
 def _said(fields: Fields, values: Mapping[str, list]) -> str:
     return ", ".join(
-        f"{short_name(name)} {_in_words(value, values[name])}"
+        f"{short_name(name)} {_in_words(value, list(dict.fromkeys(values[name])))}"
         for name, value in fields
-        if len(values[name]) > 1
+        if len(set(values.get(name, ()))) > 1
     )
 
 

@@ -68,6 +68,8 @@ def _bars(axis: Axes, cell: Sequence[Run], counts: list[np.ndarray], known: bool
     shares = np.array([100 * t / t.sum() for t in totals if t.sum()])
     if not len(shares):
         axis.text(0.5, 0.5, "none in D_u", ha="center", transform=axis.transAxes)
+        axis.set_xticks([])
+        axis.set_yticks([])
         return
     axis.bar(
         range(num_id),
