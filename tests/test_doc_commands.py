@@ -22,7 +22,13 @@ from upsilon_jax.sweep import __main__ as sweep_command
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+RESULTS = [ROOT / "results/README.md", ROOT / "results/desk/search.md"]
+PAGES = [
+    *sorted(DOCS.glob("*.md")),
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "README.md",
+    *RESULTS,
+]
 # Words that stand for a value of the reader's.
 PLACEHOLDERS = {"CONFIG": "digits", "METHOD": "upsilon", "NAME": "upsilon"}
 # What a page asks its reader to write first.
@@ -89,7 +95,7 @@ def understand_module(program: str, argv: list[str]) -> None:
             raise ConfigError(f"{names}: no runs at this scale")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_are_understood(page, monkeypatch):
     monkeypatch.chdir(ROOT)
     for command in commands(page.read_text("utf-8")):

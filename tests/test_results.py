@@ -9,9 +9,11 @@ import pytest
 
 from upsilon_jax import commandline
 from upsilon_jax.paper import __main__ as paper
+from upsilon_jax.report.figures import draw_figure
+from upsilon_jax.report.results import read_runs
 
 ROOT = pathlib.Path(__file__).parent.parent
-_NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
+_NUMBER = re.compile(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.])")
 
 
 def _blocks():
@@ -40,6 +42,8 @@ def _section(text, title):
     ("name", "title"),
     [
         ("docs/reproduction.md", None),
+        ("docs/methods.md", "Clusters of unequal size"),
+        ("docs/plug_in.md", None),
         ("README.md", "Results"),
         ("results/desk/search.md", None),
     ],
@@ -48,6 +52,7 @@ def test_a_number_in_the_prose_stands_in_a_block_of_the_page(name, title):
     made, prose = blocks.split(_section((ROOT / name).read_text("utf-8"), title))
     prose = re.sub(r"```.*?```|`[^`]*`", "", prose, flags=re.DOTALL)
     known = set(_NUMBER.findall(made))
+    known |= {number.lstrip("+-") for number in known}
     assert set(_NUMBER.findall(prose)) <= known
 
 
@@ -81,6 +86,16 @@ def test_figures_are_made_again_without_a_difference(made):
         if _drawn_by(new) != _drawn_by(old):
             pytest.skip(f"{_drawn_by(new)} here, {old} is of {_drawn_by(old)}")
         assert new.read_bytes() == old.read_bytes()
+
+
+@pytest.mark.slow
+def test_what_parts_add_is_drawn_again_without_a_difference(tmp_path):
+    committed = ROOT / "results/plug_in/digits"
+    _, new = draw_figure("plug_in", read_runs(committed), tmp_path / "plug_in")
+    old = committed / new.name
+    if _drawn_by(new) != _drawn_by(old):
+        pytest.skip(f"{_drawn_by(new)} here, {old} is of {_drawn_by(old)}")
+    assert new.read_bytes() == old.read_bytes()
 
 
 def _drawn_by(path):
