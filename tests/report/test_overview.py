@@ -124,8 +124,8 @@ def test_less_is_better_for_some_metrics():
     few, many = (desk(m, 0.5, 0.6) for m in ("upsilon", "pl"))  # 20 % and 70 %
     table = overview(runs(few, many), MEASURES["ood_share"])
     assert lines(table)[2:4] == [
-        "| cifar10 | upsilon | **20.00** |",
-        "| cifar10 | pl | <u>70.00</u> |",
+        "| CIFAR-10 (6/4) | upsilon | **20.00** |",
+        "| CIFAR-10 (6/4) | pl | <u>70.00</u> |",
     ]
 
 
@@ -135,4 +135,4 @@ def test_labels_are_those_of_the_last_refresh():
     table = overview(
         runs(desk("rpl", 0.5, 0.6, history=entries)), MEASURES["per_class"]
     )
-    assert lines(table)[2] == "| cifar10 | rpl | 3.0 |"
+    assert lines(table)[2] == "| CIFAR-10 (6/4) | rpl | 3.0 |"

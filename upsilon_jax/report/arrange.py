@@ -17,7 +17,8 @@ from upsilon_jax.report.published import (
     benchmark_of,
     find_published,
 )
-from upsilon_jax.report.runs import Fields, Run, short_name
+from upsilon_jax.report.runs import Fields, Run
+from upsilon_jax.report.wording import short_name
 
 _MAP = "method.assignment_seed"
 

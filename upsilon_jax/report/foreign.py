@@ -11,7 +11,9 @@ from upsilon_jax.errors import UserError
 from upsilon_jax.report.groups import compared, summary
 from upsilon_jax.report.layout import say_change, say_summary
 from upsilon_jax.report.measures import MEASURES
-from upsilon_jax.report.runs import Run, Wording
+from upsilon_jax.report.published import data_title
+from upsilon_jax.report.runs import Run
+from upsilon_jax.report.wording import Wording
 from upsilon_jax.workdir.schema import Foreign
 
 _AUTO = "auto"
@@ -72,7 +74,7 @@ def _rows(known: Sequence[Run]) -> list[_Row]:
     rows = []
     for runs in cells.values():
         first = _without_gamma(runs[0])
-        names = first.data, first.method, wording.both(first)
+        names = data_title(first), first.method, wording.both(first)
         rows.append(_Row(*names, _both(first)[1], _gamma(first), runs))
     return sorted(rows, key=lambda row: row[:-1])
 

@@ -6,9 +6,10 @@ import collections
 from collections.abc import Iterable, Sequence
 
 from upsilon_jax.report.measures import Measure
-from upsilon_jax.report.published import BENCHMARKS, benchmark_of
-from upsilon_jax.report.runs import Fields, Run, Wording
+from upsilon_jax.report.published import data_title
+from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.report.statistics import Interval, Summary, paired, summarize
+from upsilon_jax.report.wording import Wording
 from upsilon_jax.workdir.schema import DIVERGED
 
 BASELINE = "baseline"
@@ -106,8 +107,7 @@ class Groups:
 
     def title(self, block: Block) -> str:
         """The benchmark, else the name of the data."""
-        key = benchmark_of(self.first(block))
-        return BENCHMARKS[key].title if key else block[0]
+        return data_title(self.first(block))
 
     def full_title(self, block: Block) -> str:
         """The same, and the setting where there are several."""

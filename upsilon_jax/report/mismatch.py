@@ -54,7 +54,7 @@ def mismatch_table(runs: Sequence[Run], measure: Measure) -> Table:
     for (block, variant), setting in zip(keys, settings, strict=True):
         ratios = _ratios(groups, block, variant)
         at = " ".join(ratio_title(ratio, measure) for ratio in ratios)
-        names = [block[0], groups.first(block, variant).method, at]
+        names = [groups.title(block), groups.first(block, variant).method, at]
         rows.append(
             Row(
                 (*names, setting) if any(settings) else tuple(names),

@@ -9,7 +9,7 @@ from upsilon_jax.report.groups import Block, Groups
 from upsilon_jax.report.layout import Row
 from upsilon_jax.report.overview import what_is_shown
 from upsilon_jax.report.published import BENCHMARKS, benchmark_of
-from upsilon_jax.report.runs import say_value, short_name
+from upsilon_jax.report.wording import say_value, short_name
 
 
 def notes_below(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from upsilon_jax.report.groups import Block, Groups, difference, summary
 from upsilon_jax.report.layout import MISSING, Cell, Row, Table
 from upsilon_jax.report.measures import MEASURES, Measure, step_seconds
+from upsilon_jax.report.published import data_title
 from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.workdir.schema import FINISHED
 
@@ -30,7 +31,7 @@ def overview(
     settings = [groups.wording.unusual(groups.first(*key)) for key in keys]
     rows = []
     for (block, variant), setting in zip(keys, settings, strict=True):
-        names = (block[0], groups.first(block, variant).method)
+        names = (groups.title(block), groups.first(block, variant).method)
         cells = (
             Cell(
                 summary(groups.cell(block, variant, ratio), measure),
@@ -59,7 +60,9 @@ def overview(
 
 def _usual_settings(groups: Groups) -> list[str]:
     """Lines on what rows leave out of their settings."""
-    found = {(run.data, run.method): groups.wording.usual(run) for run in groups.runs}
+    found = {
+        (data_title(run), run.method): groups.wording.usual(run) for run in groups.runs
+    }
     return [
         f"{data}, {method}: where nothing else is said, {usual}."
         for (data, method), usual in found.items()

@@ -118,6 +118,12 @@ def benchmark_of(run: Run) -> str | None:
     return None
 
 
+def data_title(run: Run) -> str:
+    """The benchmark that a run is of, else the name of its data."""
+    key = benchmark_of(run)
+    return BENCHMARKS[key].title if key else run.data
+
+
 @functools.cache
 def published() -> tuple[Published, ...]:
     """Every cell of the paper's tables, in their order."""

@@ -8,11 +8,9 @@ ever averaged.
 
 from __future__ import annotations
 
-import collections
 import hashlib
 import pathlib
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from upsilon_jax.config import WITHOUT_EFFECT, flatten, usual_fields
@@ -26,8 +24,6 @@ _DIGEST = "data.digest"
 # What presets of methods change outside `method`.
 _OF_METHODS = ("train.pretrain_epochs", "data.valid_per_class")
 _SHORT = 12  # characters of a digest that are kept
-_LONGEST_LIST = 3  # classes that are said one by one
-_FEW_FIELDS = 4  # that differ, and are all said in each row
 
 
 class Run(NamedTuple):
@@ -129,92 +125,3 @@ def _digest(method: str, mismatch: float | None, fields: Fields) -> str:
 def _frozen(fields: Mapping[str, Any]) -> Fields:
     plain = lambda value: tuple(value) if isinstance(value, list) else value
     return tuple(sorted((name, plain(value)) for name, value in fields.items()))
-
-
-class Wording:
-    """Says of some runs, in a few words, in what they differ from the others."""
-
-    def __init__(self, runs: Sequence[Run]):
-        """Looks for the fields that differ among runs of the same data (and method)."""
-        self._of_setting = _values((run.data, run.setting) for run in runs)
-        self._of_variant = _values(
-            ((run.data, run.method), run.variant) for run in runs
-        )
-
-    def setting(self, run: Run) -> str:
-        """'epochs 20, width 2', or nothing if all runs of its data agree."""
-        return _said(run.setting, self._of_setting[run.data])
-
-    def variant(self, run: Run) -> str:
-        """'num_clusters 2', or nothing if all runs of its data and method agree."""
-        return _said(run.variant, self._of_variant[run.data, run.method])
-
-    def both(self, run: Run) -> str:
-        """Setting and variant."""
-        return ", ".join(filter(None, (self.setting(run), self.variant(run))))
-
-    def usual(self, run: Run) -> str:
-        """Where many fields differ, the values that most rows have; else nothing."""
-        usual = self._usual(run)
-        return _said(tuple(usual.items()), self._differing(run))
-
-    def unusual(self, run: Run) -> str:
-        """Setting and variant without what is usual."""
-        usual = self._usual(run)
-        fields = (*run.setting, *run.variant)
-        rest = tuple(pair for pair in fields if pair not in usual.items())
-        return _said(rest, self._differing(run))
-
-    def _differing(self, run: Run) -> Mapping[str, list]:
-        both = self._of_setting[run.data] | self._of_variant[run.data, run.method]
-        return {name: values for name, values in both.items() if len(set(values)) > 1}
-
-    def _usual(self, run: Run) -> dict[str, Any]:
-        differing = self._differing(run)
-        if len(differing) <= _FEW_FIELDS:
-            return {}
-        return {name: statistics.mode(values) for name, values in differing.items()}
-
-
-def _values(fields: Iterable[tuple[Any, Fields]]) -> dict[Any, dict[str, list]]:
-    """Group → field → its value in every row, in the order of their first run."""
-    found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
-    for group, pairs in dict.fromkeys(fields):
-        for name, value in pairs:
-            found[group][name].append(value)
-    return found
-
-
-def _said(fields: Fields, values: Mapping[str, list]) -> str:
-    return ", ".join(
-        f"{short_name(name)} {_in_words(value, list(dict.fromkeys(values[name])))}"
-        for name, value in fields
-        if len(set(values.get(name, ()))) > 1
-    )
-
-
-def short_name(field: str) -> str:
-    """'epochs' of 'train.epochs'."""
-    return field.split(".", 1)[-1]
-
-
-def _in_words(value: Any, others: Sequence[Any]) -> str:
-    text = say_value(value)
-    if sum(say_value(other) == text for other in others) > 1:
-        text += f" #{hashlib.sha256(repr(value).encode()).hexdigest()[:4]}"
-    return text
-
-
-def say_value(value: Any) -> str:
-    """A value of a config, long lists cut short."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
-        return "none"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, tuple | list):
-        if len(value) > _LONGEST_LIST:
-            return f"{value[0]} … {value[-1]} ({len(value)})"
-        return " ".join(map(str, value))
-    return str(value)
