@@ -107,6 +107,8 @@ def test_images_count_twice_once_unlabeled_ones_take_part():
         (["C13"], "C13: no such experiment or claim"),
         (["E8", "--scale=desk "], "no such scale"),
         (["E8", "--jobs=no"], "--jobs=no"),
+        (["E8", "--metric=accurate"], "no such metric; did you mean accuracy"),
+        (["E1", "--metric=auroc"], "E1 has figures and no table"),
     ],
 )
 def test_a_mistake_is_one_line(argv, told, tmp_path):
@@ -135,6 +137,19 @@ def test_published_numbers_need_no_folder(tmp_path, monkeypatch, capsys):
     told = ["E8", "--scale=digits", "--table_only"]
     assert command.main(commandline.parse(command.COMMAND, told)) == 0
     assert "78.50 ± 0.27" in capsys.readouterr().out
+
+
+def test_with_a_metric_a_table_of_its_own_runs_is_printed_and_nothing_written(
+    tmp_path, capsys
+):
+    others = desk("upsilon", 1.0, 0.7, fields={"method.num_clusters": 2})
+    write(tmp_path, desk("upsilon", 1.0, 0.6), others)
+    before = sorted(tmp_path.rglob("*"))
+    told = ["E8", "--metric=accuracy", f"--workdir={tmp_path}"]
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0
+    table = capsys.readouterr().out
+    assert "60.00" in table and "70.00" not in table
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_an_experiment_without_table_says_that_it_has_no_runs(tmp_path, capsys):

@@ -27,6 +27,7 @@ from upsilon_jax.paper.runs import SCALES, configs_of, total_steps
 from upsilon_jax.paper.verdicts import JUDGED, claims_text
 from upsilon_jax.report.figures import draw_figure
 from upsilon_jax.report.layout import markdown
+from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.results import read_runs
 from upsilon_jax.report.runs import Run, fingerprint
 from upsilon_jax.report.tables import paper_table
@@ -46,6 +47,7 @@ COMMAND = commandline.Command(
         "jobs": (None, "runs at the same time [one a core; one on an accelerator]"),
         "data_dir": (None, "where tfds keeps its data [tfds's default]"),
         "table_only": (False, "makes table and figures of the runs that are there"),
+        "metric": (None, "only prints the table, with accuracy, auroc, ..., of those"),
     },
     argument="EXPERIMENT",
     needs_argument=False,
@@ -59,6 +61,9 @@ def main(options: commandline.Options) -> int:
     if told.scale not in SCALES:
         near = nearest(told.scale, SCALES)
         raise ConfigError(f"--scale={told.scale}: no such scale; {near}")
+    if told.metric not in (None, *MEASURES):
+        near = nearest(told.metric, MEASURES)
+        raise ConfigError(f"--metric={told.metric}: no such metric; {near}")
     if told.list:
         print_list(told.scale)
         return ExitCode.DONE
@@ -74,7 +79,7 @@ def main(options: commandline.Options) -> int:
     }
     together = {k: v for of_one in configs.values() for k, v in of_one.items()}
     complete = True
-    if not told.table_only:
+    if not (told.table_only or told.metric):
         check_folder(root)
         complete = train_all(together, root, told.jobs)
     there = told.workdir or root.exists()  # a folder that was named must exist
@@ -82,7 +87,10 @@ def main(options: commandline.Options) -> int:
     for name, wanted in configs.items():
         theirs = {(fingerprint(config), config.seed) for config in wanted.values()}
         mine = [run for run in runs if (run.fingerprint, run.result.seed) in theirs]
-        _show(EXPERIMENTS[name], root / name, mine)
+        if told.metric:
+            _print_table(name, mine, told.metric)
+        else:
+            _show(EXPERIMENTS[name], root / name, mine)
     return ExitCode.DONE if complete else ExitCode.FAILED
 
 
@@ -109,6 +117,13 @@ def _names(argument: str | None, scale: str) -> list[str]:
         near = nearest(argument.upper(), (*EXPERIMENTS, ALL, *CLAIMS, ALL_CLAIMS))
         raise ConfigError(f"{argument}: no such experiment or claim; {near}")
     return [argument.upper()]
+
+
+def _print_table(name: str, runs: list[Run], metric: str) -> None:
+    table = EXPERIMENTS[name].table
+    if table is None:
+        raise ConfigError(f"--metric: {name} has figures and no table")
+    print(markdown(paper_table(table, runs, metric)))
 
 
 def _show(experiment: Experiment, output: pathlib.Path, runs: list[Run]) -> None:
