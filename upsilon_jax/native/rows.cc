@@ -10,6 +10,7 @@
 #include <cmath>
 #include <vector>
 
+#include "transpose.h"
 #include "vectors.h"
 
 namespace ffi = xla::ffi;
@@ -39,35 +40,6 @@ Vec Exp2(Vec x) {
   p = p * r + 1.0f;
   // 2^n; the bits of n = -127 are those of 0.
   return p * reinterpret_cast<Vec>((reinterpret_cast<IntVec>(shifted) << 23) + 0x3f800000);
-}
-
-// Calls copy(row, column) for all of them, in squares that stay in the nearest cache.
-template <typename Copy>
-void ForSquares(int64_t rows, int64_t columns, Copy copy) {
-  int64_t k = 0;
-  for (; rows == kLanes && k + kLanes <= columns; k += kLanes) {
-    for (int r = 0; r < kLanes; ++r) {
-      for (int j = 0; j < kLanes; ++j) copy(r, k + j);
-    }
-  }
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = k; j < columns; ++j) copy(r, j);
-  }
-}
-
-// [columns, kLanes] from `count` ≤ kLanes rows; the other lanes are `fill`.
-void Transpose(const float* rows, int64_t count, int64_t columns, float fill,
-               float* lanes) {
-  if (count < kLanes) std::fill_n(lanes, columns * kLanes, fill);
-  ForSquares(count, columns, [=](int64_t r, int64_t k) {
-    lanes[k * kLanes + r] = rows[r * columns + k];
-  });
-}
-
-void TransposeBack(const float* lanes, int64_t count, int64_t columns, float* rows) {
-  ForSquares(count, columns, [=](int64_t r, int64_t k) {
-    rows[r * columns + k] = lanes[k * kLanes + r];
-  });
 }
 
 using Matrix = ffi::Buffer<ffi::F32, 2>;
