@@ -26,6 +26,7 @@ from upsilon_jax.kernels.relaxed import (
     curvature,
     demand,
     demand_error,
+    make_all_columns,
     make_columns,
     safe_step,
     slope_limit,
@@ -160,10 +161,10 @@ class _State(NamedTuple):
 @on_any_mesh(rows=(True, False))
 def _minimise(log_probs, where, epsilon, terms, tolerance):
     samples = make_samples(log_probs, where, epsilon)
-    columns = make_columns(samples, terms)
     part = _thin_out(samples)
     first = _start(part)
     of_part = make_columns(part, terms)
+    columns = make_all_columns(samples, terms, of_part)
     state = _newton(part, of_part, first, _PART_TOLERANCE, _PART_TOLERANCE)
 
     def attempt(carry):

@@ -122,6 +122,19 @@ def make_columns(samples: Samples, terms: Terms) -> Columns:
     return Columns(target, softness, target.size - (terms.mass is not None))
 
 
+def make_all_columns(samples: Samples, terms: Terms, of_part: Columns) -> Columns:
+    """`make_columns`, where those of a part of the samples are known.
+
+    If the part reaches all columns, the other rows need not be read for that.
+    """
+    target = jax.lax.cond(
+        (of_part.target > 0).all(),
+        lambda: of_part.target,
+        lambda: make_columns(samples, terms).target,
+    )
+    return of_part._replace(target=target)
+
+
 def drawn(columns: Columns, g: jax.Array) -> jax.Array:
     """[T] column update: from where masses would be 1, potentials go to their masses.
 
