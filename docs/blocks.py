@@ -23,8 +23,8 @@ FILES = (
     "README.md",
     "docs/reproduction.md",
     "docs/foreign_share.md",
-    "docs/methods.md",
     "docs/plug_in.md",
+    "docs/unequal_clusters.md",
     "results/desk/search.md",
 )
 _BLOCK = re.compile(

@@ -42,8 +42,8 @@ def _section(text, title):
     ("name", "title"),
     [
         ("docs/reproduction.md", None),
-        ("docs/methods.md", "Clusters of unequal size"),
         ("docs/plug_in.md", None),
+        ("docs/unequal_clusters.md", None),
         ("README.md", "Results"),
         ("results/desk/search.md", None),
     ],
