@@ -109,6 +109,9 @@ def test_images_count_twice_once_unlabeled_ones_take_part():
         (["E8", "--jobs=no"], "--jobs=no"),
         (["E8", "--metric=accurate"], "no such metric; did you mean accuracy"),
         (["E1", "--metric=auroc"], "E1 has figures and no table"),
+        (["E13", "--metric=auroc"], "the table imbalance has metrics of its own"),
+        (["C5", "--metric=auroc"], "--metric: is for experiments, not for claims"),
+        (["claims", "--scale=digits"], "--scale: is for experiments"),
     ],
 )
 def test_a_mistake_is_one_line(argv, told, tmp_path):
@@ -150,6 +153,13 @@ def test_with_a_metric_a_table_of_its_own_runs_is_printed_and_nothing_written(
     table = capsys.readouterr().out
     assert "60.00" in table and "70.00" not in table
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_all_tables_are_printed_with_a_metric_that_they_can_show(tmp_path, capsys):
+    told = ["all", "--metric=auroc", f"--workdir={tmp_path}"]
+    assert command.main(commandline.parse(command.COMMAND, told)) == 0
+    shown = capsys.readouterr().out
+    assert "(E8)" in shown and "(E11)" in shown and "(E13)" not in shown
 
 
 def test_an_experiment_without_table_says_that_it_has_no_runs(tmp_path, capsys):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import types
 
 from upsilon_jax.runtime import interrupts
 
@@ -30,7 +31,7 @@ from upsilon_jax.report.layout import markdown
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.results import read_runs
 from upsilon_jax.report.runs import Run, fingerprint
-from upsilon_jax.report.tables import paper_table
+from upsilon_jax.report.tables import TABLES, paper_table
 from upsilon_jax.sweep.queue import train_all
 from upsilon_jax.workdir.place import local_path
 from upsilon_jax.workdir.whole import check_folder, make_folder, written_whole
@@ -68,6 +69,8 @@ def main(options: commandline.Options) -> int:
         print_list(told.scale)
         return ExitCode.DONE
     claims = _claims(options.argument)
+    if claims:
+        _refuse_for_claims(told)
     root = local_path(told.workdir or ("runs" if claims else f"runs/{told.scale}"))
     if claims:
         print(claims_text(_judged_by(root), claims))
@@ -75,7 +78,7 @@ def main(options: commandline.Options) -> int:
     fields = {"data.data_dir": told.data_dir} if told.data_dir else {}
     configs = {
         name: configs_of(EXPERIMENTS[name], told.scale, fields)
-        for name in _names(options.argument, told.scale)
+        for name in _names(options.argument, told.scale, told.metric)
     }
     together = {k: v for of_one in configs.values() for k, v in of_one.items()}
     complete = True
@@ -101,18 +104,30 @@ def _claims(argument: str | None) -> list[str]:
     return [name for name in CLAIMS if argument and name == argument.upper()]
 
 
+def _refuse_for_claims(told: types.SimpleNamespace) -> None:
+    """Flags of experiments: claims are judged by whatever runs there are."""
+    for flag in ("scale", "jobs", "data_dir", "table_only", "metric"):
+        if getattr(told, flag) != COMMAND.flags[flag][0]:
+            raise ConfigError(f"--{flag}: is for experiments, not for claims")
+
+
 def _judged_by(root: pathlib.Path) -> list[Run]:
     """Runs in the folders of the scales; other folders may have the same again."""
     scales = [root / scale for scale in JUDGED if (root / scale).is_dir()]
     return [run for folder in scales or [root] for run in read_runs(folder)]
 
 
-def _names(argument: str | None, scale: str) -> list[str]:
-    """The experiments that are meant: one, or all that have runs at the scale."""
+def _names(argument: str | None, scale: str, metric: str | None = None) -> list[str]:
+    """The experiments that are meant: one, or all that have something to show."""
     if argument is None:
         raise ConfigError("EXPERIMENT is missing; --list shows all of them")
     if argument == ALL:
-        return [name for name, of in EXPERIMENTS.items() if getattr(of, scale)]
+        return [
+            name
+            for name, of in EXPERIMENTS.items()
+            if getattr(of, scale)
+            and not (metric and (of.table is None or TABLES[of.table].has_own_metrics))
+        ]
     if argument.upper() not in EXPERIMENTS:
         near = nearest(argument.upper(), (*EXPERIMENTS, ALL, *CLAIMS, ALL_CLAIMS))
         raise ConfigError(f"{argument}: no such experiment or claim; {near}")

@@ -85,6 +85,8 @@ def paper_table(name: str, runs: Sequence[Run], metric: str = "accuracy") -> Tab
       ConfigError: the table cannot show this metric.
     """
     table, measure = TABLES[name], MEASURES[metric]
-    if table.arrange is by_measure and metric != "accuracy":
-        raise ConfigError(f"--table={name}: has metrics of its own; leave out --metric")
+    if table.has_own_metrics and metric != "accuracy":
+        raise ConfigError(
+            f"the table {name} has metrics of its own; leave out --metric"
+        )
     return table.arrange(table, [run for run in runs if table.takes(run)], measure)
