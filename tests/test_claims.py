@@ -95,11 +95,35 @@ def test_runs_that_all_diverge_decide_nothing(sign):
     assert judged.verdict == OPEN
 
 
+def test_a_baseline_that_was_not_run_at_a_ratio_is_served_by_another():
+    usual, own = (
+        [made.desk("baseline", ratio, height, seed) for seed in range(2)]
+        for ratio, height in ((1.0, 0.6), (0.5, 0.5))
+    )
+    ours = [made.desk("pl", 0.5, 0.7, seed) for seed in range(2)]
+    check = Check(Side("pl", 0.5), Side("baseline", 0.5))
+
+    def theirs(*results):
+        found = {}
+        for run in made.runs(*results):
+            found.setdefault(run.fingerprint, []).append(run)
+        return verdicts.judge(check, found, "cifar10_desk").theirs
+
+    assert theirs(*ours, *usual).mean == pytest.approx(60)
+    assert theirs(*ours, *usual, *own).mean == pytest.approx(50)
+    assert theirs(*ours) is None
+
+
 @pytest.mark.parametrize(
-    ("counts", "verdict"),
-    [((0, 1000, 1000, 6000), HOLDS), ((0, 6000, 6000, 1000), FAILS)],
+    ("method", "counts", "verdict"),
+    [
+        ("pl", (0, 1000, 1000, 6000), HOLDS),
+        ("pl", (0, 6000, 6000, 1000), FAILS),
+        ("rpl", (0, 1000, 1000, 6000), FAILS),
+        ("rpl", (0, 6000, 6000, 1000), HOLDS),
+    ],
 )
-def test_more_and_more_is_from_the_first_refresh_to_the_last(counts, verdict):
+def test_ever_more_is_from_the_first_refresh_to_the_last(method, counts, verdict):
     """D_u has 10,000 images, all foreign; epochs 2 and 4 end with a refresh."""
     changed = (None, 9, None, 9)
     labels = [
@@ -108,9 +132,9 @@ def test_more_and_more_is_from_the_first_refresh_to_the_last(counts, verdict):
     ]
     history = [Entry(i, i, {}, labels=one) for i, one in enumerate(labels, start=1)]
     runs = made.runs(
-        *(made.desk("pl", 1.0, 0.6, seed, history=history) for seed in (0, 1))
+        *(made.desk(method, 1.0, 0.6, seed, history=history) for seed in (0, 1))
     )
-    check = CLAIMS["C9"].checks[-1]
+    check = next(c for c in CLAIMS["C9"].checks if c[0].method == c[1].method == method)
     judged = verdicts.judge(check, {runs[0].fingerprint: runs}, "cifar10_desk")
     assert (judged.ours.mean, judged.theirs.mean) == (counts[-1] / 100, counts[1] / 100)
     assert judged.verdict == verdict

@@ -66,6 +66,19 @@ def test_accuracy_against_the_ratio_has_the_papers_curve_beside_ours():
     assert max(b[:, 1].max() for b in bands) == pytest.approx(60.5 + 0.5**0.5)
 
 
+def test_a_line_is_of_the_seeds_that_it_has_at_all_its_points():
+    made = [
+        desk("pl", ratio, 0.6 + 0.01 * seed, seed)
+        for ratio, seeds in ((0.0, (0, 1)), (1.0, (0, 1, 2, 3)))
+        for seed in seeds
+    ]
+    shown = lines(FIGURES["ratio"](runs(*made), ACCURACY).axes[0])
+    np.testing.assert_allclose(shown["PL"][1], [60.5, 60.5])
+    apart = [desk("pl", 0.0, 0.6, 0), desk("pl", 1.0, 0.7, 1)]
+    shown = lines(FIGURES["ratio"](runs(*apart), ACCURACY).axes[0])
+    np.testing.assert_allclose(shown["PL"][1], [60.0, 70.0])
+
+
 def test_another_metric_has_no_published_curve():
     (axis,) = FIGURES["ratio"](runs(desk("pl", 1, 0.6)), MEASURES["auroc"]).axes
     assert lines(axis)["PL"] == ([1], [0.6])

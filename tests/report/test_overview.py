@@ -120,6 +120,12 @@ def test_the_best_is_bold_and_the_second_underlined_in_each_block():
     assert lines(table)[5].endswith("| 10.00 |")
 
 
+def test_a_baseline_of_another_ratio_stands_where_it_was_not_run():
+    table = overview(runs(desk("baseline", 1.0, 0.6), desk("pl", 0.5, 0.7)))
+    assert "| CIFAR-10 (6/4) | baseline | <u>60.00</u> | 60.00 |" in lines(table)
+    assert "its runs at another stand" in lines(table)[-1]
+
+
 def test_less_is_better_for_some_metrics():
     few, many = (desk(m, 0.5, 0.6) for m in ("upsilon", "pl"))  # 20 % and 70 %
     table = overview(runs(few, many), MEASURES["ood_share"])

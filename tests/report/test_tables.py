@@ -89,6 +89,15 @@ def test_a_baseline_serves_a_ratio_with_the_seeds_that_others_have_there():
     assert cell["count"] == "2" and float(cell["mean"]) == pytest.approx(62.5)
 
 
+def test_what_is_of_the_heap_is_served_by_no_other_ratio():
+    made = runs(desk("baseline", 0.5, 0.6), desk("pl", 1.0, 0.58))
+    for metric, shown in (("accuracy", "60.00"), ("kl_ood", "")):
+        table = paper_table("ablation", made, metric)
+        (cell,) = cells(table, method="Baseline", column="100%")
+        assert bool(cell["mean"]) == bool(shown)
+        assert ("its runs at another stand" in markdown(table)) == bool(shown)
+
+
 def test_where_a_run_diverged_there_is_no_difference():
     lost = desk("pl", 0.5, None, 3, status="diverged")
     table = paper_table("ablation", runs(*ablation(), lost))
@@ -142,6 +151,34 @@ def test_re_assigned_is_the_best_of_its_maps():
     assert float(cell["mean"]) == pytest.approx(56.5) and cell["published"] == "75.99"
     assert float(cell["difference"]) == pytest.approx(-4.0)
     assert "the best of 3 maps" in markdown(table)
+
+
+def test_the_best_map_is_of_those_that_differ_in_nothing_else():
+    found = [
+        desk(
+            "re_assigned",
+            1.0,
+            0.5 + 0.01 * m + 0.1 * (weight == 2),
+            fields={"method.assignment_seed": m, "method.loss_weight": weight},
+        )
+        for m in (0, 1)
+        for weight in (1.0, 2.0)
+    ]
+    table = paper_table("strategies", runs(*found))
+    column = "CIFAR-10 (6/4)"
+    for weight, mean in (("1", 51.0), ("2", 61.0)):
+        name = f"Re-Assigned, loss_weight {weight}"
+        (cell,) = cells(table, strategy=name, column=column)
+        assert float(cell["mean"]) == pytest.approx(mean)
+        assert f"{name} on {column}: the best of 2 maps" in markdown(table)
+
+
+def test_strategies_take_a_baseline_of_another_ratio():
+    made = runs(desk("oracle", 1.0, 0.9), desk("baseline", 0.5, 0.6))
+    table = paper_table("strategies", made)
+    (cell,) = cells(table, strategy="Oracle", column="CIFAR-10 (6/4)")
+    assert float(cell["difference"]) == pytest.approx(30)
+    assert "its runs at another stand" in markdown(table)
 
 
 def test_strategies_take_only_runs_without_id_images_in_the_heap():

@@ -40,9 +40,7 @@ class Claim(NamedTuple):
 
 
 def _above(ours: str, theirs: str, *ratios: float, sign: int = MORE) -> tuple:
-    """At each ratio; the baseline sees no unlabeled image and serves all of them."""
-    of = lambda name, ratio: Side(name, 1.0 if name == "baseline" else ratio)
-    return tuple(Check(of(ours, r), of(theirs, r), sign) for r in ratios)
+    return tuple(Check(Side(ours, r), Side(theirs, r), sign) for r in ratios)
 
 
 def _uneven(classes: str, fields: Mapping[str, Any]) -> Check:
@@ -118,8 +116,7 @@ CLAIMS: Mapping[str, Claim] = {
         _above("upsilon", "upsilon_k1", *RATIOS),
     ),
     "C9": Claim(
-        "RPL gives fewer foreign images the label of a class than PL, "
-        "which gives it to more and more",
+        "PL gives ever more foreign images the label of a class, RPL ever fewer",
         (
             _of_measure(
                 "ood_labeled", "rpl", "pl", "foreign images with an ID label in %", LESS
@@ -129,6 +126,13 @@ CLAIMS: Mapping[str, Claim] = {
                 Side("pl", measure="ood_labeled_first"),
                 text="foreign images with an ID label in %: "
                 "PL at its last refresh above its first",
+            ),
+            Check(
+                Side("rpl", measure="ood_labeled"),
+                Side("rpl", measure="ood_labeled_first"),
+                LESS,
+                "foreign images with an ID label in %: "
+                "RPL at its last refresh below its first",
             ),
         ),
     ),

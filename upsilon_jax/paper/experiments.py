@@ -39,7 +39,7 @@ _DATA_SETS = ("cifar10", "svhn", "cifar100", "tin", "imagenet100")
 class Runs(NamedTuple):
     """A grid of runs."""
 
-    config: str  # the name of a benchmark
+    config: str  # its name
     methods: tuple[str, ...]
     mismatch: tuple[float, ...]
     seeds: tuple[int, ...]
@@ -69,10 +69,11 @@ def _clusters(runs: Runs, numbers: tuple[int, ...]) -> tuple[Runs, ...]:
 def _against_clusters(
     config: str, ratios: tuple[float, ...], seeds: tuple[int, ...]
 ) -> tuple[Runs, ...]:
-    """K from 0 (RPL alone) to 32, with 4 in between, and the baseline's level."""
-    usual = Runs(config, ("baseline", "rpl", "upsilon"), ratios, seeds)
+    """K from 0 (RPL alone) to 32, with 1 and 4 in between, and the baseline's level."""
+    methods = ("baseline", "pl", "rpl", "upsilon_k1", "upsilon")
+    usual = Runs(config, methods, ratios, seeds)
     own = usual._replace(methods=("upsilon",))
-    return (usual, *_clusters(own, (1, 2, 8, 16, 32)))
+    return (usual, *_clusters(own, (2, 8, 16, 32)))
 
 
 def _solvers(runs: Runs, numbers: tuple[int, ...]) -> tuple[Runs, ...]:
@@ -176,12 +177,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "E9": Experiment(
         "OOD images labeled as ID, confusion, and accuracy against K (Fig. 7)",
+        _against_clusters(_CIFAR10, RATIOS[1:], FIVE),
         (
-            Runs(_CIFAR10, ("pl",), (1.0,), FIVE),
-            *_against_clusters(_CIFAR10, RATIOS[1:], FIVE),
-        ),
-        (
-            Runs(_DESK, ("pl", "rpl", "upsilon"), (1.0,), FIVE),
+            Runs(
+                _DESK, ("baseline", "pl", "rpl", "upsilon_k1", "upsilon"), (1.0,), FIVE
+            ),
             *_against_clusters(_DESK, (0.5, 1.0), THREE),
         ),
         figures=("ood_share", "confusion", "clusters"),
@@ -189,13 +189,13 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "E10": Experiment(
         "foreign classes of unequal size (Table 4)",
         (Runs("cifar10_imbalanced", ("pl", "upsilon"), RATIOS[1:], FIVE),),
-        (_imbalanced(Runs(_DESK, ("pl", "upsilon"), (1.0,), TWO)),),
+        (_imbalanced(Runs(_DESK, ("baseline", "pl", "upsilon"), (1.0,), TWO)),),
         table="imbalanced_ood",
     ),
     "E11": Experiment(
         "other weights and other uncertainties (Table 5)",
         (Runs(_CIFAR10, UNCERTAINTY, RATIOS[1:], FIVE),),
-        (Runs(_DESK, UNCERTAINTY, (1.0,), TWO),),
+        (Runs(_DESK, ("baseline", *UNCERTAINTY), (1.0,), TWO),),
         table="uncertainty",
     ),
     "E12": Experiment(

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from upsilon_jax.config import load_config
 from upsilon_jax.paper.claims import CLAIMS, MORE, Check, Claim, Side
-from upsilon_jax.paper.experiments import EXPERIMENTS, FIRST_FIVE, RANDAUG
+from upsilon_jax.paper.experiments import EXPERIMENTS, FIRST_FIVE, RANDAUG, RATIOS
 from upsilon_jax.paper.runs import configs_of
-from upsilon_jax.report.groups import compared, summary, values
+from upsilon_jax.report.groups import BASELINE, compared, summary, values
 from upsilon_jax.report.layout import say_change, say_summary
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.published import TITLES, published_curve
@@ -46,9 +46,9 @@ def judge(check: Check, runs: Mapping[str, list[Run]], config: str) -> Judged:
     Args:
       check: what is claimed.
       runs: by their fingerprint.
-      config: the name of a benchmark.
+      config: its name.
     """
-    ours, theirs = (runs[_fingerprint(side, config)] for side in check[:2])
+    ours, theirs = (_runs_of(side, runs, config) or [] for side in check[:2])
     mine, other = (MEASURES[side.measure] for side in check[:2])
     difference = compared(ours, theirs, mine, other)
     if difference:
@@ -62,6 +62,21 @@ def judge(check: Check, runs: Mapping[str, list[Run]], config: str) -> Judged:
     else:
         verdict = _verdict(difference, check.sign)
     return Judged(check, first, second, difference, verdict)
+
+
+def _runs_of(
+    side: Side, runs: Mapping[str, list[Run]], config: str
+) -> list[Run] | None:
+    """Those of a side; None if no experiment has such runs.
+
+    A baseline that was not run at a ratio is served by another, as in tables.
+    """
+    own = runs.get(_fingerprint(side, config))
+    if own or side.method != BASELINE or MEASURES[side.measure].of_unlabeled:
+        return own
+    names = [_fingerprint(side._replace(ratio=ratio), config) for ratio in RATIOS]
+    others = [runs[name] for name in names if name in runs]
+    return max(others, key=len, default=own)
 
 
 def _fingerprint(side: Side, config: str) -> str:
@@ -134,7 +149,7 @@ def _claim_text(
         judged = [
             judge(check, runs, config)
             for check in claim.checks
-            if all(_fingerprint(side, config) in runs for side in check[:2])
+            if all(_runs_of(side, runs, config) is not None for side in check[:2])
         ]
         if judged:
             lines += [_line(title, row, config) for row in judged]
@@ -163,7 +178,7 @@ def _compared(check: Check) -> str:
     """'RPL at 100% below Baseline'."""
     ours, theirs = (
         TITLES[side.method]
-        + (f" at {side.ratio:.0%}" if side.method != "baseline" else "")
+        + (f" at {side.ratio:.0%}" if side.method != BASELINE else "")
         for side in check[:2]
     )
     return f"{ours} {'above' if check.sign == MORE else 'below'} {theirs}"

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from upsilon_jax.config import flatten, load_config
-from upsilon_jax.report.groups import Block, Groups, difference, summary
+from upsilon_jax.report.groups import BASELINE, Block, Groups, difference, summary
 from upsilon_jax.report.layout import Cell, Row, Table
 from upsilon_jax.report.measures import MEASURES, Measure
-from upsilon_jax.report.notes import notes_below
-from upsilon_jax.report.overview import ratio_title
+from upsilon_jax.report.notes import notes_below, ratio_title
 from upsilon_jax.report.published import (
     BENCHMARKS,
     TITLES,
@@ -18,7 +17,6 @@ from upsilon_jax.report.published import (
     find_published,
 )
 from upsilon_jax.report.runs import Fields, Run
-from upsilon_jax.report.wording import short_name
 
 _MAP = "method.assignment_seed"
 
@@ -35,6 +33,11 @@ class PaperTable(NamedTuple):
     unranked: tuple[str, ...] = ()  # upper bounds, which are no rivals
     ratios: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
     imbalanced: bool = False  # whether the OOD classes of D_u are
+
+    @property
+    def has_own_metrics(self) -> bool:
+        """Whether it shows these and no other."""
+        return self.arrange is by_measure
 
     def takes(self, run: Run) -> bool:
         """Whether a run belongs to the table."""
@@ -70,7 +73,7 @@ def by_ratio(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
         ("data", "method", *(["settings"] if with_settings else [])),
         tuple(ratio_title(ratio, measure) for ratio in ratios),
         tuple(rows),
-        notes_below(groups, rows, ratios),
+        notes_below(groups, rows, ratios, measure),
     )
 
 
@@ -113,55 +116,67 @@ def _both(groups: Groups, block: Block | None, variant: Fields | None) -> str:
 def by_data(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
     """A row per method; a column for each data set and setting, at one ratio."""
     (ratio,) = table.ratios
-    groups = Groups([run for run in runs if run.mismatch == ratio])
+    # The baseline may serve from another ratio.
+    groups = Groups([r for r in runs if r.mismatch == ratio or r.method == BASELINE])
     places = _places(table, groups)
-    remarks, rows = [], []
+    remarks: list[str] = []
+    rows = []
     for method in table.methods:
-        cells: dict[str, dict[int, Cell]] = {"": {}}
+        by_text: dict[str, dict[int, Cell]] = {"": {}}
         for column, place in enumerate(places):
-            variants = groups.variants(place.block, method) if place.block else []
-            if place.block and len({dict(v).get(_MAP) for v in variants}) > 1:
-                best = max(variants, key=_mean_of(groups, place.block, ratio, measure))
-                remarks.append(
-                    f"{TITLES[method]} on {place.title}: the best of {len(variants)} "
-                    "maps of foreign to ID classes, by its mean here."
-                )
-                variants = [best]
-            usual = _most_usual(place.benchmark, method, variants)
-            nothing: list[Fields | None] = [None]
-            for variant in variants or nothing:
+            variants, said = _best_maps(groups, place, method, ratio, measure)
+            remarks += said
+            usual = _most_usual(place.benchmark, method, list(variants.values()))
+            for text, variant in variants.items() or [("", None)]:
                 paper = place.benchmark if variant == usual else None
                 where = (place.block, variant, ratio)
-                text = _variant_text(groups, place.block, variant)
                 cell = _cell(table, groups, where, paper, method, measure)
-                cells.setdefault(text, {})[column] = cell
-        for text, found in cells.items():
-            if found or not text:
-                name = ", ".join(filter(None, (TITLES[method], text)))
-                shown = tuple(found.get(c, Cell()) for c in range(len(places)))
-                rows.append(Row((name,), shown, measure))
+                by_text.setdefault(text, {})[column] = cell
+        for text, found in by_text.items():
+            name = ", ".join(filter(None, (TITLES[method], text)))
+            shown = tuple(found.get(c, Cell()) for c in range(len(places)))
+            rows.append(Row((name,), shown, measure))
     titles = tuple(place.title for place in places)
     rows = [row for row in rows if any(map(any, row.cells))] or rows
-    notes = (*remarks, *notes_below(groups, rows, [ratio]))
+    notes = (*remarks, *notes_below(groups, rows, [ratio], measure))
     return Table(_title(table), ("strategy",), titles, tuple(rows), notes)
 
 
-def _mean_of(groups: Groups, block: Block, ratio: float, measure: Measure) -> Callable:
+def _best_maps(
+    groups: Groups, place: Place, method: str, ratio: float, measure: Measure
+) -> tuple[dict[str, Fields], list[str]]:
+    """What tells variants apart → the variant, and remarks on them.
+
+    Of those that differ in nothing but the map of foreign to ID classes, it is the best
+    one by its mean.
+    """
+    alike: dict[str, list[Fields]] = {}
+    for variant in groups.variants(place.block, method) if place.block else []:
+        alike.setdefault(_variant_text(groups, place.block, variant), []).append(
+            variant
+        )
+    remarks = [
+        f"{', '.join(filter(None, (TITLES[method], text)))} on {place.title}: the best "
+        f"of {len(maps)} maps of foreign to ID classes, by its mean here."
+        for text, maps in alike.items()
+        if len(maps) > 1
+    ]
+
     def mean(variant: Fields) -> float:
-        found = summary(groups.cell(block, variant, ratio), measure)
+        assert place.block
+        found = summary(groups.cell(place.block, variant, ratio), measure)
         if found is None or found.mean is None:
             return float("-inf")
         return found.mean if measure.more_is_better else -found.mean
 
-    return mean
+    return {text: max(maps, key=mean) for text, maps in alike.items()}, remarks
 
 
 def _variant_text(groups: Groups, block: Block | None, variant: Fields | None) -> str:
     """In what a variant differs from others of its method, the map left out."""
     if block is None or variant is None:
         return ""
-    said = groups.wording.variant(groups.first(block, variant)).split(", ")
-    return ", ".join(s for s in said if not s.startswith(f"{short_name(_MAP)} "))
+    return groups.wording.variant(groups.first(block, variant), without=_MAP)
 
 
 def by_measure(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Table:
@@ -191,7 +206,7 @@ def by_measure(table: PaperTable, runs: Sequence[Run], measure: Measure) -> Tabl
         )
         for m in measures
     ]
-    notes = notes_below(groups, rows, groups.ratios())
+    notes = notes_below(groups, rows, groups.ratios(), measures[0])
     if any(_without_ratio(run) for run in groups.runs):
         notes += ("A run in which a class got no label has no ratio and is left out.",)
     return Table(_title(table), ("imbalance",), tuple(columns), tuple(rows), notes)
@@ -240,7 +255,7 @@ def _cell(
     if block is None or variant is None:
         return Cell(published=paper)
     return Cell(
-        summary(groups.serving(block, variant, ratio), measure),
+        summary(groups.serving(block, variant, ratio, measure), measure),
         paper,
         difference(groups, block, variant, ratio, measure),
     )

@@ -8,7 +8,7 @@ from upsilon_jax.errors import UserError
 from upsilon_jax.report.groups import Block, Groups, compared, summary
 from upsilon_jax.report.layout import Cell, Row, Table
 from upsilon_jax.report.measures import Measure
-from upsilon_jax.report.overview import ratio_title, what_is_shown
+from upsilon_jax.report.notes import ratio_title, what_is_shown
 from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.report.statistics import Interval
 

@@ -57,14 +57,16 @@ class Groups:
         """Repetitions of one run; none if it was not run."""
         return self._cells.get((block, variant, ratio), [])
 
-    def serving(self, block: Block, variant: Fields, ratio: float | None) -> list[Run]:
+    def serving(
+        self, block: Block, variant: Fields, ratio: float | None, measure: Measure
+    ) -> list[Run]:
         """The same, but a baseline that was not run at a ratio is served by another.
 
-        It sees no unlabeled image, so that its runs are the same at all of them. Of its
-        seeds, those that others have at the ratio: means of others do not compare.
+        It sees no unlabeled image, so that its network is the same at all of them. Of
+        its seeds, those that others have at the ratio: means of others do not compare.
         """
         found = self.cell(block, variant, ratio)
-        if found or not self.serves_all_ratios(block, variant):
+        if found or not self.serves_all_ratios(block, variant, measure):
             return found
         key = (block, variant)
         runs = max((runs for k, runs in self._cells.items() if k[:2] == key), key=len)
@@ -76,11 +78,14 @@ class Groups:
         }
         return [run for run in runs if run.result.seed in there] or runs
 
-    def serves_all_ratios(self, block: Block, variant: Fields) -> bool:
-        """Whether runs do not depend on the ratio: D_u must keep its size, too."""
-        even = dict(block[1]).get("data.ood_imbalance", 1) == 1
+    def serves_all_ratios(
+        self, block: Block, variant: Fields, measure: Measure
+    ) -> bool:
+        """Whether a measure does not depend on the ratio: D_u must keep its size."""
+        if measure.of_unlabeled or dict(block[1]).get("data.ood_imbalance", 1) != 1:
+            return False
         run = self.first(block, variant)
-        return even and run.method == BASELINE and run.mismatch is not None
+        return run.method == BASELINE and run.mismatch is not None
 
     def baseline(self, block: Block, variant: Fields) -> Fields | None:
         """The variant of the baseline that another is compared with, if it is clear."""
@@ -154,5 +159,7 @@ def difference(
     reference = groups.baseline(block, variant)
     if reference is None or groups.first(block, variant).method == BASELINE:
         return None
-    ours, theirs = (groups.serving(block, v, ratio) for v in (variant, reference))
+    ours, theirs = (
+        groups.serving(block, v, ratio, measure) for v in (variant, reference)
+    )
     return compared(ours, theirs, measure)

@@ -18,15 +18,12 @@ class Measure(NamedTuple):
     scale: float = 100.0  # shown in percent
     decimals: int = 2
     more_is_better: bool = True
+    of_unlabeled: bool = False  # of images in D_u, also where none is trained on
 
     def of(self, result: Result) -> float | None:
         """As it is shown; None if it was not measured."""
         value = self.value(result)
         return None if value is None else self.scale * value
-
-
-def _of_imbalance(field: str) -> Callable[[Result], float | None]:
-    return lambda result: result.imbalance and getattr(result.imbalance, field)
 
 
 def _of_labels(field: str) -> Callable[[Result], float | None]:
@@ -82,9 +79,23 @@ def _of_open_set(field: str) -> Callable[[Result], float | None]:
     return lambda result: result.open_set and getattr(result.open_set, field)
 
 
-def _raw(name: str, title: str, decimals: int, **kinds) -> Measure:
-    value = kinds.pop("value", None) or _of_imbalance(name)
-    return Measure(name, title, value, scale=1.0, decimals=decimals, **kinds)
+def _raw(
+    name: str, title: str, decimals: int, value: Callable[[Result], float | None]
+) -> Measure:
+    return Measure(name, title, value, scale=1.0, decimals=decimals)
+
+
+def _imbalance(field: str, title: str) -> Measure:
+    """Of the labels that the network of a run gives to images in D_u."""
+    return Measure(
+        field,
+        title,
+        lambda result: result.imbalance and getattr(result.imbalance, field),
+        scale=1.0,
+        decimals=4,
+        more_is_better=False,
+        of_unlabeled=True,
+    )
 
 
 def _separation(prefix: str, images: str) -> tuple[Measure, ...]:
@@ -200,10 +211,10 @@ _ALL = (
         _on_one_class,
         more_is_better=False,
     ),
-    _raw("kl_id", "KL of labels from uniform, ID images", 4, more_is_better=False),
-    _raw("kl_ood", "KL of labels from uniform, OOD images", 4, more_is_better=False),
-    _raw("ratio_id", "largest / smallest class, ID images", 4, more_is_better=False),
-    _raw("ratio_ood", "largest / smallest class, OOD images", 4, more_is_better=False),
+    _imbalance("kl_id", "KL of labels from uniform, ID images"),
+    _imbalance("kl_ood", "KL of labels from uniform, OOD images"),
+    _imbalance("ratio_id", "largest / smallest class, ID images"),
+    _imbalance("ratio_ood", "largest / smallest class, OOD images"),
 )
 MEASURES = {measure.name: measure for measure in _ALL}
 

@@ -9,7 +9,7 @@ from upsilon_jax.errors import UserError
 from upsilon_jax.report.groups import BASELINE, Block, Groups, values
 from upsilon_jax.report.layout import Cell, Row, Table
 from upsilon_jax.report.measures import Measure
-from upsilon_jax.report.overview import ratio_title
+from upsilon_jax.report.notes import ratio_title
 from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.report.statistics import paired, summarize
 from upsilon_jax.workdir.schema import DIVERGED
@@ -46,13 +46,13 @@ def mismatch_table(runs: Sequence[Run], measure: Measure) -> Table:
     """
     groups = Groups(runs)
     keys = [(block, v) for block in groups.blocks for v in groups.variants(block)]
-    keys = [key for key in keys if len(_ratios(groups, *key)) > 1]
+    keys = [key for key in keys if len(_ratios(groups, *key, measure)) > 1]
     if not keys:
         raise UserError("no method was run at two mismatch ratios or more")
     settings = [groups.wording.both(groups.first(*key)) for key in keys]
     rows = []
     for (block, variant), setting in zip(keys, settings, strict=True):
-        ratios = _ratios(groups, block, variant)
+        ratios = _ratios(groups, block, variant, measure)
         at = " ".join(ratio_title(ratio, measure) for ratio in ratios)
         names = [groups.title(block), groups.first(block, variant).method, at]
         rows.append(
@@ -82,10 +82,12 @@ def _note(measure: Measure) -> str:
     )
 
 
-def _ratios(groups: Groups, block: Block, variant: Fields) -> list[float]:
-    """Where the curve has points; the baseline sees no D_u and serves all of them."""
+def _ratios(
+    groups: Groups, block: Block, variant: Fields, measure: Measure
+) -> list[float]:
+    """Where the curve has points; the baseline may serve all of them."""
     known = [ratio for ratio in groups.ratios(block) if ratio is not None]
-    return [ratio for ratio in known if groups.serving(block, variant, ratio)]
+    return [ratio for ratio in known if groups.serving(block, variant, ratio, measure)]
 
 
 def _cells(
@@ -95,12 +97,12 @@ def _cells(
     ratios: Sequence[float],
     measure: Measure,
 ) -> tuple[Cell, ...]:
-    failed = _failed(groups, block, variant, ratios)
+    failed = _failed(groups, block, variant, ratios, measure)
     ours, theirs = _curves(groups, block, variant, ratios, measure), {}
     reference = groups.baseline(block, variant)
     of_baseline = groups.first(block, variant).method == BASELINE
     if reference and not (
-        of_baseline or failed or _failed(groups, block, reference, ratios)
+        of_baseline or failed or _failed(groups, block, reference, ratios, measure)
     ):
         theirs = _curves(groups, block, reference, ratios, measure)
     of_seeds = lambda number, curves: {seed: number(c) for seed, c in curves.items()}
@@ -114,10 +116,14 @@ def _cells(
 
 
 def _failed(
-    groups: Groups, block: Block, variant: Fields, ratios: Sequence[float]
+    groups: Groups,
+    block: Block,
+    variant: Fields,
+    ratios: Sequence[float],
+    measure: Measure,
 ) -> set[int]:
     """Seeds that diverged at any ratio."""
-    runs = [groups.serving(block, variant, ratio) for ratio in ratios]
+    runs = [groups.serving(block, variant, ratio, measure) for ratio in ratios]
     return {r.result.seed for of in runs for r in of if r.result.status == DIVERGED}
 
 
@@ -129,6 +135,8 @@ def _curves(
     measure: Measure,
 ) -> dict[int, Curve]:
     """Seed → its curve, of seeds that have every ratio."""
-    found = {r: values(groups.serving(block, variant, r), measure) for r in ratios}
+    found = {
+        r: values(groups.serving(block, variant, r, measure), measure) for r in ratios
+    }
     seeds = set.intersection(*(set(of_ratio) for of_ratio in found.values()))
     return {seed: {r: found[r][seed] for r in ratios} for seed in sorted(seeds)}

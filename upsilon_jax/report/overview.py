@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from upsilon_jax.report.groups import Block, Groups, difference, summary
 from upsilon_jax.report.layout import MISSING, Cell, Row, Table
 from upsilon_jax.report.measures import MEASURES, Measure, step_seconds
+from upsilon_jax.report.notes import ratio_title, stand_ins, what_is_shown
 from upsilon_jax.report.published import data_title
 from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.workdir.schema import FINISHED
@@ -34,7 +35,7 @@ def overview(
         names = (groups.title(block), groups.first(block, variant).method)
         cells = (
             Cell(
-                summary(groups.cell(block, variant, ratio), measure),
+                summary(groups.serving(block, variant, ratio, measure), measure),
                 difference=difference(groups, block, variant, ratio, measure),
             )
             for ratio in ratios
@@ -53,7 +54,11 @@ def overview(
         names=("data", "method", *(["settings"] if any(settings) else [])),
         columns=tuple(ratio_title(ratio, measure) for ratio in ratios),
         rows=tuple(rows),
-        notes=(what_is_shown(rows), *_usual_settings(groups)),
+        notes=(
+            what_is_shown(rows),
+            *stand_ins(groups, ratios, measure),
+            *_usual_settings(groups),
+        ),
         extra=f"step / {cost_of}" if cost_of else "",
     )
 
@@ -68,27 +73,6 @@ def _usual_settings(groups: Groups) -> list[str]:
         for (data, method), usual in found.items()
         if usual
     ]
-
-
-def ratio_title(ratio: float | None, measure: Measure) -> str:
-    """The heading of a column: 50%, or what is shown if nobody knows the ratio."""
-    return measure.name if ratio is None else f"{100 * ratio:g}%"
-
-
-def what_is_shown(rows: Iterable[Row]) -> str:
-    """A line below a table."""
-    rows = list(rows)
-    summaries = [cell.summary for row in rows for cell in row.cells if cell.summary]
-    counts = {summary.count + summary.diverged for summary in summaries}
-    seeds = (
-        f"{min(counts)}"
-        if len(counts) == 1
-        else "as given by n; ranked in a column are cells of the most"
-    )
-    titles = {row.measure.title for row in rows}
-    title = f"{titles.pop()}, mean ± std" if len(titles) == 1 else "mean ± std"
-    shown = title[0].upper() + title[1:]
-    return f"{shown}; seeds per cell: {seeds}." if counts else f"{shown}."
 
 
 def _relative_cost(

@@ -8,7 +8,7 @@ from upsilon_jax.errors import UserError
 from upsilon_jax.report.groups import BASELINE, Block, Groups, compared, summary
 from upsilon_jax.report.layout import Cell, Row, Table
 from upsilon_jax.report.measures import Measure
-from upsilon_jax.report.overview import ratio_title, what_is_shown
+from upsilon_jax.report.notes import ratio_title, what_is_shown
 from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.report.statistics import Interval
 
@@ -82,7 +82,7 @@ def _rows(
                 continue
             cells = (
                 Cell(
-                    summary(groups.serving(block, variant, ratio), measure),
+                    summary(groups.serving(block, variant, ratio, measure), measure),
                     difference=gain(groups, block, base, part, ratio, measure)
                     if part
                     else None,

@@ -21,8 +21,8 @@ Fields = tuple[tuple[str, Any], ...]  # ("train.epochs", 60), ... in order of na
 
 _PLACES = ("data.labeled", "data.unlabeled", "data.test", "data.path")
 _DIGEST = "data.digest"
-# What presets of methods change outside `method`.
-_OF_METHODS = ("train.pretrain_epochs", "data.valid_per_class")
+# Fields of methods, though not below `method`.
+_OF_METHODS = ("train.pretrain_epochs", "data.pseudo_batches", "data.valid_per_class")
 _SHORT = 12  # characters of a digest that are kept
 
 

@@ -32,9 +32,15 @@ class Wording:
         """'epochs 20, width 2', or nothing if all runs of its data agree."""
         return _said(run.setting, self._of_setting[data_title(run)])
 
-    def variant(self, run: Run) -> str:
-        """'num_clusters 2', or nothing if all runs of its data and method agree."""
-        return _said(run.variant, self._of_variant[data_title(run), run.method])
+    def variant(self, run: Run, without: str | None = None) -> str:
+        """'num_clusters 2', or nothing if all runs of its data and method agree.
+
+        Args:
+          run: one of those that are told apart.
+          without: a field that is not said.
+        """
+        fields = tuple(pair for pair in run.variant if pair[0] != without)
+        return _said(fields, self._of_variant[data_title(run), run.method])
 
     def both(self, run: Run) -> str:
         """Setting and variant."""

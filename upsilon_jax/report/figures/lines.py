@@ -56,11 +56,23 @@ def ratio(runs: Sequence[Run], measure: Measure) -> Figure:
 def _draw_ratios(axis: Axes, groups: Groups, block: Block, measure: Measure) -> None:
     ratios = [x for x in groups.ratios(block) if x is not None]
     for variant in groups.main(block):
-        points = {
-            x: summary(groups.serving(block, variant, x), measure) for x in ratios
-        }
+        cells = {x: groups.serving(block, variant, x, measure) for x in ratios}
+        points = {x: summary(r, measure) for x, r in _of_same_seeds(cells).items()}
         look = style.look_of(groups.first(block, variant).method)
         _line(axis, points, look, style.name_of(groups, block, variant))
+
+
+def _of_same_seeds(cells: Mapping[float, list[Run]]) -> dict[float, list[Run]]:
+    """The runs of a line, of the seeds that it has at all its points.
+
+    Else it would rise and fall with the seeds. All are left if none is at all points.
+    """
+    seeds = [{run.result.seed for run in runs} for runs in cells.values() if runs]
+    everywhere = set.intersection(*seeds) if seeds else set()
+    return {
+        x: [run for run in runs if run.result.seed in everywhere] or runs
+        for x, runs in cells.items()
+    }
 
 
 def _printed(
@@ -197,10 +209,10 @@ def clusters(runs: Sequence[Run], measure: Measure) -> Figure:
     figure, axes = style.panels(len(by_k), columns=2, size=(5, 3.8))
     for axis, (block, variants) in zip(axes, by_k.items(), strict=True):
         for number, at in enumerate(groups.ratios(block)):
-            points: dict[float, Summary | None] = {
-                k: summary(groups.cell(block, variant, at), measure)
-                for k, variant in variants.items()
+            cells: dict[float, list[Run]] = {
+                k: groups.cell(block, variant, at) for k, variant in variants.items()
             }
+            points = {k: summary(r, measure) for k, r in _of_same_seeds(cells).items()}
             look = style.Look(
                 palette.PALETTE[number % len(palette.PALETTE)],
                 style.MARKERS[number % len(style.MARKERS)],
@@ -208,7 +220,9 @@ def clusters(runs: Sequence[Run], measure: Measure) -> Figure:
             )
             name = measure.name if at is None else f"{100 * at:g} % foreign"
             _line(axis, points, look, name)
-        _baseline_level(axis, groups, block, measure)
+        # Beside the line of the highest ratio.
+        cells[-1] = _serving_baseline(groups, block, measure)
+        _baseline_level(axis, _of_same_seeds(cells)[-1], measure)
         axis.set_xscale("symlog", base=2, linthresh=1)
         axis.set_xticks(sorted(variants), [str(k) for k in sorted(variants)])
         axis.set_title(style.wrapped(groups.full_title(block)), fontsize=10)
@@ -230,11 +244,14 @@ def _by_clusters(groups: Groups, block: Block) -> dict[int, Fields]:
     return dict(sorted(max(families.values(), key=len, default={}).items()))
 
 
-def _baseline_level(axis: Axes, groups: Groups, block: Block, measure: Measure) -> None:
-    for variant in groups.variants(block, BASELINE)[:1]:
-        level = summary(
-            groups.serving(block, variant, groups.ratios(block)[-1]), measure
-        )
-        if level and level.mean is not None:
-            look = style.look_of(BASELINE)
-            axis.axhline(level.mean, color=look.color, ls=look.line, label="Baseline")
+def _serving_baseline(groups: Groups, block: Block, measure: Measure) -> list[Run]:
+    """At the highest ratio; none if it was not run."""
+    variants, highest = groups.variants(block, BASELINE), groups.ratios(block)[-1]
+    return groups.serving(block, variants[0], highest, measure) if variants else []
+
+
+def _baseline_level(axis: Axes, runs: Sequence[Run], measure: Measure) -> None:
+    level = summary(runs, measure)
+    if level and level.mean is not None:
+        look = style.look_of(BASELINE)
+        axis.axhline(level.mean, color=look.color, ls=look.line, label="Baseline")

@@ -10,7 +10,7 @@ import numpy as np
 from upsilon_jax.report import palette
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import Groups
-from upsilon_jax.report.measures import Measure
+from upsilon_jax.report.measures import MEASURES, Measure
 from upsilon_jax.report.runs import Run
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_NAMES = 20  # classes whose names and numbers can be read
+_LIKE = MEASURES["accuracy"]  # of test images too
 
 
 def confusion(runs: Sequence[Run], measure: Measure) -> Figure:
@@ -31,7 +32,7 @@ def confusion(runs: Sequence[Run], measure: Measure) -> Figure:
     for block in groups.blocks:
         highest = groups.ratios(block)[-1]
         for variant in groups.main(block):
-            cell = groups.serving(block, variant, highest)
+            cell = groups.serving(block, variant, highest, _LIKE)
             cells += [(block, cell, highest)] if cell else []
     if not cells:
         raise style.nothing("finished run", "train one first")
