@@ -9,8 +9,7 @@ authors, accuracy on ID classes / balanced accuracy over C + 1, three seeds:
     ssb       90.6 / 72.6    iomatch    93.4 / 79.0    dac        93.3 / 75.1
 
 2^18 steps of 64 + 448 images: eight times as many images as in `cifar10.py`. It has not
-been run with this code, in which `fixmatch` and `openmatch` learn from strong views of
-labeled images, as in the paper; theirs are weak.
+been run with this code.
 """
 
 from upsilon_jax.config import load_config
@@ -42,4 +41,6 @@ def get_config(method: str = "iomatch"):
         config.train.pretrain_epochs = _EPOCHS // 8
     if "start_epochs" in config.method:
         config.method.start_epochs *= _LONG_EPOCH
+    if "labeled_view" in config.method:
+        config.method.labeled_view = "weak"
     return config

@@ -71,6 +71,7 @@ EXPECTED = {
     "cifar10_imbalanced": (2400, 17_794, 6000, 6, 4, 56_000),
     "cifar10_desk": (2400, 10_000, 6000, 6, 4, 4740),
     "cifar10_iomatch": (150, 49_750, 6000, 6, 4, 2**18 + 48),
+    "cifar100_iomatch": (1250, 48_749, 5000, 50, 50, 2**18 + 1),
     "svhn": (600, 20_000, sum(SVHN_TEST[:6]), 6, 4, 62_800),
     "cifar100": (5000, 20_000, 5000, 50, 50, 62_800),
     "tin": (10_000, 40_000, 5000, 100, 100, 125_200),
@@ -228,7 +229,8 @@ def test_a_benchmark_traces(name):
 
 
 OWN_DATA = {"folder", "npz"}
-SAME_NETWORK = {"cifar10_iomatch"}  # as cifar10 has: a shallow one is quicker
+# As cifar10 and cifar100 have: a shallow one is quicker.
+SAME_NETWORK = {"cifar10_iomatch", "cifar100_iomatch"}
 
 
 @pytest.mark.slow
@@ -240,14 +242,28 @@ def test_every_benchmark_traces_with_every_method(name, method):
     trace(name, method, depth=10 if name in SAME_NETWORK else None)
 
 
-def test_the_iomatch_protocol_is_theirs():
-    config, *_ = opened("cifar10_iomatch", "iomatch")
+@pytest.mark.parametrize(
+    ("name", "per_epoch", "decay", "queue"),
+    [("cifar10_iomatch", 112, 5e-4, 0), ("cifar100_iomatch", 109, 1e-3, 128)],
+)
+def test_the_iomatch_protocol_is_theirs(name, per_epoch, decay, queue):
+    config, *_ = opened(name, "iomatch")
     assert (config.train.batch_size, unlabeled_rows(config)) == (64, 448)
-    told = ("sgd", 0.03, "cosine", 5e-4, 0.999)
+    told = ("sgd", 0.03, "cosine", decay, 0.999)
     fields = "optimizer learning_rate lr_schedule weight_decay ema_decay".split()
     assert tuple(config.train[field] for field in fields) == told
-    steps = 112 * config.method.start_epochs  # the open term starts after 1,024 steps
-    assert abs(steps - 1024) < 112 and config.data.augmentation == "randaug"
+    steps = per_epoch * config.method.start_epochs  # their open term: after 1,024
+    assert abs(steps - 1024) < per_epoch and config.data.augmentation == "randaug"
+    assert config.method.align_batches == queue and config.data.labels_per_class == 25
+
+
+@pytest.mark.parametrize("name", sorted(SAME_NETWORK))
+@pytest.mark.parametrize("method", ["fixmatch", "openmatch"])
+def test_their_labeled_views_are_weak(name, method):
+    config, *_ = opened(name, method)
+    usual, *_ = opened(name.removesuffix("_iomatch"), method)
+    for view, of in (("weak", config), ("strong", usual)):
+        assert set(build_method(of, 6, 4, 100).labeled_views) == {view}
 
 
 def test_no_config_is_forgotten():

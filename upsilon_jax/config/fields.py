@@ -239,6 +239,7 @@ METHOD_RULES: Mapping[str, Rule] = {
     "normalize": one_of(NORMALIZE),
     "labeler": one_of(("live", "ema")),
     # of single methods
+    "labeled_view": one_of(("strong", "weak")),  # fixmatch, openmatch
     "decay": DECAY,  # mean_teacher, softmatch, freematch, dac
     "radius": at_least(0),  # vat
     "xi": POSITIVE,

@@ -17,6 +17,7 @@ def fixmatch(
     *,
     threshold: float = 0.95,
     loss_weight: float = 1.0,
+    labeled_view: str = "strong",
 ) -> Method:
     """The label of a confident weak view supervises the strong view.
 
@@ -33,6 +34,7 @@ def fixmatch(
       num_clusters: K more outputs, for clusters (`compose.py`); T = C + K.
       threshold: τ; a confidence of exactly τ counts, unlike in pseudo-labeling.
       loss_weight: λ_u.
+      labeled_view: of a labeled image; "weak" in the authors' code.
     """
 
     def loss(forward, params, state, batch, key):
@@ -56,5 +58,5 @@ def fixmatch(
         loss=loss,
         heads={"logits": Head(num_classes + num_clusters)},
         views=("strong", "weak"),
-        labeled_views=("strong",),
+        labeled_views=(labeled_view,),
     )

@@ -50,6 +50,7 @@ def openmatch(
     consistency_weight: float = 0.5,
     threshold: float = 0.0,
     start_steps: int = 1_570,
+    labeled_view: str = "strong",
 ) -> Method:
     """C one-vs-all detectors beside the classifier; FixMatch on what they call ID.
 
@@ -83,6 +84,7 @@ def openmatch(
       consistency_weight: λ of L_socr; 0.5 for CIFAR-10, 1 for CIFAR-100.
       threshold: τ of L_fix.
       start_steps: when L_fix begins; the default is 10 epochs of 157 steps.
+      labeled_view: of a labeled image, twice; "weak" in the authors' code.
     """
 
     def init(key, params, num_unlabeled, hidden=None):
@@ -129,5 +131,5 @@ def openmatch(
         refresh_with="ema",
         refresh_epochs=1,
         views=("strong", "weak"),
-        labeled_views=("strong", "strong"),
+        labeled_views=(labeled_view, labeled_view),
     )

@@ -60,7 +60,8 @@ def ssb(
     All 2B + 3M rows pass in one forward, which updates BatchNorm.
 
     Differs from the authors' code: L_fix takes the same M images, where theirs draws a
-    second batch for it; one weak and one strong view of a labeled image instead of two.
+    second batch for it, and begins with the first step, theirs after 10 of 512 epochs;
+    one weak and one strong view of a labeled image instead of two.
     Expectations are the same.
 
     Args:
