@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from upsilon_jax.config import flatten
+from upsilon_jax.config.repeat import repeat_command
 from upsilon_jax.report.markup import Child, Markup, scrolling, table, tag
-from upsilon_jax.report.repeat import repeat_command
 from upsilon_jax.report.run_files import BASELINE, RunFiles
 
 

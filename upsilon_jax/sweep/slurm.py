@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from upsilon_jax.config import ConfigDict
+from upsilon_jax.config.repeat import arguments_of
 from upsilon_jax.errors import ConfigError, UserError
-from upsilon_jax.report.repeat import arguments_of
 from upsilon_jax.sweep import job
 from upsilon_jax.sweep.queue import parse_jobs
 from upsilon_jax.sweep.workers import LOG, is_complete

@@ -5,7 +5,7 @@ import pytest
 
 from upsilon_jax import command, commandline
 from upsilon_jax.config import flatten, load_config
-from upsilon_jax.report.repeat import repeat_command
+from upsilon_jax.config.repeat import repeat_command
 
 
 def stored(config):
@@ -59,7 +59,7 @@ def test_another_method_keeps_data_network_and_length():
 
 
 def test_without_config_files_every_field_is_told(monkeypatch):
-    monkeypatch.setattr("upsilon_jax.report.repeat.config_names", lambda: [])
+    monkeypatch.setattr("upsilon_jax.config.repeat.config_names", lambda: [])
     line = repeat_command(stored(load_config("digits", "pl")))
     assert line.startswith("python main.py --config=FILE.py:pl ")
     assert "--config.data.name=digits" in words(line)

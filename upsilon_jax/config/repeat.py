@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from upsilon_jax.config import config_names, flatten, load_config
+from upsilon_jax.config.flat import flatten
+from upsilon_jax.config.loading import config_names, load_config
 
 
 def repeat_command(config: Mapping[str, Any], method: str | None = None) -> str:
