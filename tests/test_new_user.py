@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.report.browser import CHROMIUM, browser
+from tests.report.page.browser import CHROMIUM, browser
 from tests.test_own_data import real_cifar10, save_classes
 from upsilon_jax.data import load_source
 

@@ -13,16 +13,16 @@ import numpy as np
 
 from tests.data.conftest import framed
 from tests.faults import mutations
-from tests.report.example_run import make_manifest, make_run_result
+from tests.report.page.example_run import make_manifest, make_run_result
 from upsilon_jax.data import load_source, records
 from upsilon_jax.errors import DataError, UserError, WorkdirError
 from upsilon_jax.inference import export
 from upsilon_jax.inference.described import check_manifest
 from upsilon_jax.inference.saved import shapes_of
-from upsilon_jax.report.index import write_index
 from upsilon_jax.report.layout import FORMATS
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.overview import overview
+from upsilon_jax.report.page.index import write_index
 from upsilon_jax.report.results import read_runs
 from upsilon_jax.workdir import records as json_records
 from upsilon_jax.workdir.schema import Foreign, Manifest, OpenSet, Result

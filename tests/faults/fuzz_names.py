@@ -3,7 +3,7 @@
 import csv
 import html.parser
 
-from upsilon_jax.report.markup import tag
+from upsilon_jax.report.page.markup import tag
 from upsilon_jax.workdir.csv_files import write_csv
 
 BATCH = 50

@@ -9,7 +9,7 @@ import matplotlib.figure  # noqa: F401
 import pytest
 
 from tests.no_writers import leave_out_writers
-from upsilon_jax.report import workdir_files  # noqa: F401
+from upsilon_jax.report.page import workdir_files  # noqa: F401
 from upsilon_jax.training import seeds  # noqa: F401
 
 leave_out_writers(pytest.MonkeyPatch())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import upsilon_jax
-from tests.report.example_run import make_manifest
+from tests.report.page.example_run import make_manifest
 from upsilon_jax.errors import WorkdirError
 from upsilon_jax.inference import export
 from upsilon_jax.inference.saved import shapes_of

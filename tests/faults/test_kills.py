@@ -26,7 +26,7 @@ NAMED = {
     "a save has ended and is not noted": Before(f"{WORKDIR}.checkpoint:mark_saved"),
     "the findings are to be written": Before(f"{WORKDIR}.findings:save"),
     "the curves are drawn, the rest not": After(
-        "upsilon_jax.report.workdir_files:save_curves"
+        "upsilon_jax.report.page.workdir_files:save_curves"
     ),
     "all but result.json is written": After("upsilon_jax.training.ending:write_sums"),
     "all is written and nothing said": After(f"{LOOP}:write_end"),

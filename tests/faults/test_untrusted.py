@@ -12,7 +12,7 @@ from PIL import Image
 
 from upsilon_jax.data import images, npz, photos
 from upsilon_jax.errors import DataError
-from upsilon_jax.report.markup import tag
+from upsilon_jax.report.page.markup import tag
 from upsilon_jax.runtime import memory
 from upsilon_jax.workdir.csv_files import _FORMULA, write_csv
 

@@ -6,14 +6,14 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.report.example_run import make_manifest
 from tests.report.made import CLASSES, desk, found, result, write
+from tests.report.page.example_run import make_manifest
 from upsilon_jax.errors import UserError
-from upsilon_jax.report.index import write_index
 from upsilon_jax.report.layout import as_csv, markdown
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.open_set import measure_open_set
 from upsilon_jax.report.overview import overview
+from upsilon_jax.report.page.index import write_index
 from upsilon_jax.report.results import (
     read_runs,
     unlabeled_confusion,

@@ -9,7 +9,7 @@ import pytest
 import upsilon_jax
 from configs import folder
 from tests.data.photo_folder import save_photo, save_photos
-from tests.report.example_run import make_manifest
+from tests.report.page.example_run import make_manifest
 from tests.training.tiny_run import interrupt_after, tiny
 from tests.workdir.test_checkpoint import flip_a_bit
 from upsilon_jax.errors import DataError, WorkdirError

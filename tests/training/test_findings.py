@@ -10,7 +10,7 @@ import upsilon_jax
 from tests.training.tiny_run import tiny
 from upsilon_jax.inference import metrics
 from upsilon_jax.report.open_set import measure_open_set
-from upsilon_jax.report.workdir_files import remake
+from upsilon_jax.report.page.workdir_files import remake
 from upsilon_jax.training import ending
 from upsilon_jax.workdir import findings, records
 from upsilon_jax.workdir.schema import Manifest

@@ -76,7 +76,7 @@ def export(workdir: pathlib.Path, images: Sequence[str], output: str | None) -> 
 
 def report(workdir: pathlib.Path, images: Sequence[str], output: str | None) -> str:
     """Makes again what a run shows to people, from what is in the workdir."""
-    from upsilon_jax.report.workdir_files import remake
+    from upsilon_jax.report.page.workdir_files import remake
 
     del images, output
     remake(workdir)

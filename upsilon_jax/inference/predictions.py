@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from upsilon_jax.errors import DataError
 from upsilon_jax.inference.images import Skipped, find_pictures
 from upsilon_jax.inference.model import Model, Predicted
-from upsilon_jax.report.unlabeled import foreign, prediction_columns
+from upsilon_jax.report.page.unlabeled import foreign, prediction_columns
 from upsilon_jax.workdir.csv_files import write_csv
 
 PREDICTIONS = "predictions.csv"

@@ -1,1 +1,1 @@
-"""From results to tables and figures. Nothing here imports jax."""
+"""From results to tables and figures, and to the page of one run. Imports no jax."""

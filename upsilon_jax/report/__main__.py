@@ -15,11 +15,11 @@ from upsilon_jax.errors import ConfigError, nearest
 from upsilon_jax.report.assignment import assignment_table
 from upsilon_jax.report.figures import FIGURES, draw_figure
 from upsilon_jax.report.foreign import foreign_table
-from upsilon_jax.report.index import write_index
 from upsilon_jax.report.layout import FORMATS, Table
 from upsilon_jax.report.measures import MEASURES
 from upsilon_jax.report.mismatch import mismatch_table
 from upsilon_jax.report.overview import overview
+from upsilon_jax.report.page.index import write_index
 from upsilon_jax.report.plug_in import plug_in_table
 from upsilon_jax.report.results import read_runs, write_summaries
 from upsilon_jax.report.runs import Run

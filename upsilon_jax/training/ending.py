@@ -9,8 +9,8 @@ import numpy as np
 
 from upsilon_jax import native
 from upsilon_jax.data.splits import digest
-from upsilon_jax.report.run_files import RunFiles
-from upsilon_jax.report.workdir_files import write_all
+from upsilon_jax.report.page.run_files import RunFiles
+from upsilon_jax.report.page.workdir_files import write_all
 from upsilon_jax.runtime import interrupts
 from upsilon_jax.training.concerns import concerns
 from upsilon_jax.training.findings import Found, final_measures, with_thumbnails

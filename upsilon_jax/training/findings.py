@@ -10,8 +10,8 @@ import numpy as np
 from upsilon_jax.data.thumbnails import make_thumbnails
 from upsilon_jax.inference import metrics
 from upsilon_jax.inference.predicted import columns
-from upsilon_jax.report.gallery import wanted_rows
 from upsilon_jax.report.open_set import measure_open_set
+from upsilon_jax.report.page.gallery import wanted_rows
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training.refresh import predict, predict_images, predict_sets
 from upsilon_jax.training.setup import Run

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from upsilon_jax.config.from_data import left_open
 from upsilon_jax.data.digest import file_digests
 from upsilon_jax.inference.metrics import measure_labels
-from upsilon_jax.report.workdir_files import remake_missing
+from upsilon_jax.report.page.workdir_files import remake_missing
 from upsilon_jax.training.clusters import settle_clusters
 from upsilon_jax.training.ending import concerns_of, make_result, write_end
 from upsilon_jax.training.epoch import train_epoch

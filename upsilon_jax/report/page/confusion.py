@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from upsilon_jax.report.bars import MANY, Bar, bar_chart
-from upsilon_jax.report.markup import Child, Markup, scrolling, tag
-from upsilon_jax.report.run_files import RunFiles
-from upsilon_jax.report.words import count, percent
+from upsilon_jax.report.page.bars import MANY, Bar, bar_chart
+from upsilon_jax.report.page.markup import Child, Markup, scrolling, tag
+from upsilon_jax.report.page.phrases import count, percent
+from upsilon_jax.report.page.run_files import RunFiles
 
 _CONFUSIONS = 40  # shown where there are too many classes for a matrix
 

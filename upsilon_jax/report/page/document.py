@@ -6,17 +6,22 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from upsilon_jax.report import markup, outline
-from upsilon_jax.report.comparison import comparison
-from upsilon_jax.report.confusion import confusion
-from upsilon_jax.report.gallery import Sheet, make_gallery
-from upsilon_jax.report.history import curves
-from upsilon_jax.report.labels import foreign_images, pseudo_labels
-from upsilon_jax.report.markup import Child, Markup, tag
-from upsilon_jax.report.pictures import Album, contact_sheet
-from upsilon_jax.report.run_files import BASELINE, RunFiles, find_baseline, read_run
-from upsilon_jax.report.settings import baseline_hint, settings
-from upsilon_jax.report.words import count, data_name, method_title
+from upsilon_jax.report.page import markup, outline
+from upsilon_jax.report.page.comparison import comparison
+from upsilon_jax.report.page.confusion import confusion
+from upsilon_jax.report.page.gallery import Sheet, make_gallery
+from upsilon_jax.report.page.heap import foreign_images, pseudo_labels
+from upsilon_jax.report.page.history import curves
+from upsilon_jax.report.page.markup import Child, Markup, tag
+from upsilon_jax.report.page.phrases import count, data_name, method_title
+from upsilon_jax.report.page.pictures import Album, contact_sheet
+from upsilon_jax.report.page.run_files import (
+    BASELINE,
+    RunFiles,
+    find_baseline,
+    read_run,
+)
+from upsilon_jax.report.page.settings import baseline_hint, settings
 from upsilon_jax.workdir import records
 from upsilon_jax.workdir.files import REPORT
 from upsilon_jax.workdir.schema import DIVERGED, Result

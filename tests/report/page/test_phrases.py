@@ -3,9 +3,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from upsilon_jax.report import words
-from upsilon_jax.report.charts import Line, histogram, line_chart
-from upsilon_jax.report.outline import _foreign_card
+from upsilon_jax.report.page import phrases
+from upsilon_jax.report.page.charts import Line, histogram, line_chart
+from upsilon_jax.report.page.outline import _foreign_card
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from upsilon_jax.report.outline import _foreign_card
     ],
 )
 def test_a_share_is_never_rounded_to_all_or_nothing(share, text):
-    assert words.percent(share).replace("\u00a0", " ") == text
+    assert phrases.percent(share).replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,22 @@ def test_a_share_is_never_rounded_to_all_or_nothing(share, text):
     ],
 )
 def test_a_share_as_people_count(share, text):
-    assert words.of_hundred(share) == text
+    assert phrases.of_hundred(share) == text
 
 
 def test_lists_durations_and_counts():
-    assert words.listed(["cat"]) == "cat"
-    assert words.listed(["cat", "dog", "cow"]) == "cat, dog and cow"
-    assert words.listed([str(i) for i in range(30)], most=2) == "0, 1 and 28 more"
-    assert words.duration(3725) == "1 h 2 min" and words.duration(61) == "1 min 1 s"
-    assert words.count(1, "image") == "1 image" and words.count(1234) == "1,234"
+    assert phrases.listed(["cat"]) == "cat"
+    assert phrases.listed(["cat", "dog", "cow"]) == "cat, dog and cow"
+    assert phrases.listed([str(i) for i in range(30)], most=2) == "0, 1 and 28 more"
+    assert phrases.duration(3725) == "1 h 2 min" and phrases.duration(61) == "1 min 1 s"
+    assert phrases.count(1, "image") == "1 image" and phrases.count(1234) == "1,234"
 
 
 def test_the_margin_of_error_is_half_of_wilsons_interval():
     stats = pytest.importorskip("scipy.stats")
     interval = stats.binomtest(330, 362).proportion_ci(method="wilson")
     expected = (interval.high - interval.low) / 2
-    found = words.margin_of_error(330 / 362, 362)
+    found = phrases.margin_of_error(330 / 362, 362)
     assert found == pytest.approx(expected, rel=1e-3)
 
 

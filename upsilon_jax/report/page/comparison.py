@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from upsilon_jax.report.markup import Child, scrolling, table, tag
-from upsilon_jax.report.run_files import RunFiles, changed_settings
-from upsilon_jax.report.words import count, listed, method_title, percent, points
+from upsilon_jax.report.page.markup import Child, scrolling, table, tag
+from upsilon_jax.report.page.phrases import (
+    count,
+    listed,
+    method_title,
+    percent,
+    points,
+)
+from upsilon_jax.report.page.run_files import RunFiles, changed_settings
 
 _MOST_FOREIGN = (25, 50, 100, 200, 500, 1000)
 

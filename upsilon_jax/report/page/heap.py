@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from upsilon_jax.report.bars import Bar, bar_chart
-from upsilon_jax.report.charts import histogram
-from upsilon_jax.report.comparison import numbers_of_foreign, precision_of_foreign
-from upsilon_jax.report.gallery import is_foreign
-from upsilon_jax.report.markup import Child, Markup, tag
-from upsilon_jax.report.run_files import RunFiles
-from upsilon_jax.report.words import count, percent
+from upsilon_jax.report.page.bars import Bar, bar_chart
+from upsilon_jax.report.page.charts import histogram
+from upsilon_jax.report.page.comparison import (
+    numbers_of_foreign,
+    precision_of_foreign,
+)
+from upsilon_jax.report.page.gallery import is_foreign
+from upsilon_jax.report.page.markup import Child, Markup, tag
+from upsilon_jax.report.page.phrases import count, percent
+from upsilon_jax.report.page.run_files import RunFiles
 
 _BINS = 20
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from upsilon_jax.report.charts import Line, line_chart
-from upsilon_jax.report.curves import of_labels, points
-from upsilon_jax.report.markup import Markup, tag
+from upsilon_jax.report.page.charts import Line, line_chart
+from upsilon_jax.report.page.curves import of_labels, points
+from upsilon_jax.report.page.markup import Markup, tag
 from upsilon_jax.workdir.schema import Entry
 
 

@@ -6,8 +6,8 @@ import statistics
 import numpy as np
 import pytest
 
-from tests.report.example_run import make_findings, make_manifest, make_seen
-from upsilon_jax.report.label_next import label_next, write_label_next
+from tests.report.page.example_run import make_findings, make_manifest, make_seen
+from upsilon_jax.report.page.label_next import label_next, write_label_next
 
 
 def plain_label_next(findings, manifest):

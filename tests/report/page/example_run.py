@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.workdir.test_schema import make_result
 from upsilon_jax.config import load_config
-from upsilon_jax.report.gallery import wanted_rows
+from upsilon_jax.report.page.gallery import wanted_rows
 from upsilon_jax.workdir import files
 from upsilon_jax.workdir.findings import Findings, Seen, save
 from upsilon_jax.workdir.schema import FORMAT, Entry, Labels, Manifest

@@ -3,8 +3,8 @@ import csv
 import numpy as np
 import pytest
 
-from tests.report.example_run import make_findings, make_manifest
-from upsilon_jax.report.unlabeled import write_unlabeled
+from tests.report.page.example_run import make_findings, make_manifest
+from upsilon_jax.report.page.unlabeled import write_unlabeled
 
 
 def written(tmp_path, findings, manifest):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from upsilon_jax.report.markup import Markup, tag
+from upsilon_jax.report.page.markup import Markup, tag
 
 _WIDTH, _HEIGHT = 420, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 22, 12, 42

@@ -8,9 +8,14 @@ import urllib.parse
 from typing import NamedTuple
 
 from upsilon_jax.errors import UserError
-from upsilon_jax.report import markup
-from upsilon_jax.report.markup import Child, Markup, scrolling, tag
-from upsilon_jax.report.words import count, data_name, method_title, percent
+from upsilon_jax.report.page import markup
+from upsilon_jax.report.page.markup import Child, Markup, scrolling, tag
+from upsilon_jax.report.page.phrases import (
+    count,
+    data_name,
+    method_title,
+    percent,
+)
 from upsilon_jax.workdir.files import REPORT, RESULT
 from upsilon_jax.workdir.records import read
 from upsilon_jax.workdir.saved import files_below

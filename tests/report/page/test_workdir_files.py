@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.report.example_run import write_run
+from tests.report.page.example_run import write_run
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.report import workdir_files
+from upsilon_jax.report.page import workdir_files
 from upsilon_jax.workdir import files
 from upsilon_jax.workdir.sums import SUMS, is_sound, write_sums
 

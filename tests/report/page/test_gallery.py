@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tests.report.example_run import make_findings, make_manifest, make_seen
-from upsilon_jax.report.gallery import make_gallery, wanted_rows
+from tests.report.page.example_run import make_findings, make_manifest, make_seen
+from upsilon_jax.report.page.gallery import make_gallery, wanted_rows
 
 N = 90
 

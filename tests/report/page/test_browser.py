@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.report.browser import CHROMIUM, browser
-from tests.report.example_run import write_run
-from upsilon_jax.report.index import write_index
-from upsilon_jax.report.page import write_report
+from tests.report.page.browser import CHROMIUM, browser
+from tests.report.page.example_run import write_run
+from upsilon_jax.report.page.document import write_report
+from upsilon_jax.report.page.index import write_index
 
 pytestmark = [
     pytest.mark.slow,

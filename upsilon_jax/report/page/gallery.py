@@ -12,7 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from upsilon_jax.report.likeness import distance_to_mean, distances, same_below
+from upsilon_jax.report.page.likeness import (
+    distance_to_mean,
+    distances,
+    same_below,
+)
 from upsilon_jax.workdir.findings import Findings
 from upsilon_jax.workdir.schema import Manifest
 

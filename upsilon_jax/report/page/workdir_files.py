@@ -6,11 +6,11 @@ import contextlib
 import pathlib
 
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.report.curves import save_curves
-from upsilon_jax.report.label_next import write_label_next
-from upsilon_jax.report.page import write_page
-from upsilon_jax.report.run_files import RunFiles, read_run
-from upsilon_jax.report.unlabeled import write_unlabeled
+from upsilon_jax.report.page.curves import save_curves
+from upsilon_jax.report.page.document import write_page
+from upsilon_jax.report.page.label_next import write_label_next
+from upsilon_jax.report.page.run_files import RunFiles, read_run
+from upsilon_jax.report.page.unlabeled import write_unlabeled
 from upsilon_jax.workdir import files
 from upsilon_jax.workdir.sums import check_sum, forget_sums, is_sound, write_sums
 

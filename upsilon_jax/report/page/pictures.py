@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from upsilon_jax.report.gallery import Sheet, is_foreign
-from upsilon_jax.report.markup import Markup, tag
-from upsilon_jax.report.run_files import RunFiles
-from upsilon_jax.report.unlabeled import label_names
-from upsilon_jax.report.words import percent
+from upsilon_jax.report.page.gallery import Sheet, is_foreign
+from upsilon_jax.report.page.markup import Markup, tag
+from upsilon_jax.report.page.phrases import percent
+from upsilon_jax.report.page.run_files import RunFiles
+from upsilon_jax.report.page.unlabeled import label_names
 
 # How pictures are stored, best first: (longest side, quality of JPEG; None is PNG).
 _FORMS = ((96, None), (96, 88), (64, 85), (48, 80), (32, 75))

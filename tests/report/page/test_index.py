@@ -1,13 +1,13 @@
 import pytest
 
-from tests.report.example_run import make_run_result, write_run
 from tests.report.made import write
-from tests.report.reading import Page
+from tests.report.page.example_run import make_run_result, write_run
+from tests.report.page.reading import Page
 from tests.workdir.test_schema import make_result
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.report.curves import save_curves
-from upsilon_jax.report.index import write_index
-from upsilon_jax.report.page import write_report
+from upsilon_jax.report.page.curves import save_curves
+from upsilon_jax.report.page.document import write_report
+from upsilon_jax.report.page.index import write_index
 from upsilon_jax.workdir.schema import DIVERGED
 
 

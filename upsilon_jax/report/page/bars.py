@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from upsilon_jax.report.markup import Child, Markup, tag
-from upsilon_jax.report.words import count
+from upsilon_jax.report.page.markup import Child, Markup, tag
+from upsilon_jax.report.page.phrases import count
 
 MANY = 24  # rows from which on a table is folded
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from upsilon_jax.report.markup import Child, Markup, tag
-from upsilon_jax.report.run_files import RunFiles
-from upsilon_jax.report.words import (
+from upsilon_jax.report.page.markup import Child, Markup, tag
+from upsilon_jax.report.page.phrases import (
     count,
     duration,
     listed,
@@ -17,6 +16,7 @@ from upsilon_jax.report.words import (
     percent,
     points,
 )
+from upsilon_jax.report.page.run_files import RunFiles
 from upsilon_jax.workdir.schema import DIVERGED
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from upsilon_jax.config import flatten
 from upsilon_jax.config.repeat import repeat_command
-from upsilon_jax.report.markup import Child, Markup, scrolling, table, tag
-from upsilon_jax.report.run_files import BASELINE, RunFiles
+from upsilon_jax.report.page.markup import Child, Markup, scrolling, table, tag
+from upsilon_jax.report.page.run_files import BASELINE, RunFiles
 
 
 def settings(run: RunFiles) -> list[Child]:

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from upsilon_jax.report.likeness import (
+from upsilon_jax.report.page.likeness import (
     distance_to_mean,
     distances,
     finite,
     same_below,
 )
-from upsilon_jax.report.unlabeled import who
+from upsilon_jax.report.page.unlabeled import who
 from upsilon_jax.workdir.csv_files import write_csv
 from upsilon_jax.workdir.findings import Findings
 from upsilon_jax.workdir.schema import Manifest

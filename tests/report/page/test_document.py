@@ -3,20 +3,20 @@ import json
 import numpy as np
 import pytest
 
-from tests.report.example_run import (
+from tests.report.page.example_run import (
     CLASSES,
     make_findings,
     make_manifest,
     make_run_result,
     write_run,
 )
-from tests.report.reading import Page
+from tests.report.page.reading import Page
 from upsilon_jax.errors import WorkdirError
-from upsilon_jax.report import page as page_module
-from upsilon_jax.report.gallery import Sheet, is_foreign
-from upsilon_jax.report.page import write_report
-from upsilon_jax.report.pictures import Album
-from upsilon_jax.report.run_files import read_run
+from upsilon_jax.report.page import document
+from upsilon_jax.report.page.document import write_report
+from upsilon_jax.report.page.gallery import Sheet, is_foreign
+from upsilon_jax.report.page.pictures import Album
+from upsilon_jax.report.page.run_files import read_run
 from upsilon_jax.workdir.schema import DIVERGED
 
 ALWAYS = ["curves", "settings"]
@@ -81,7 +81,7 @@ def test_names_are_escaped(tmp_path, whole):
 
 
 def test_a_name_that_is_no_text_is_shown_as_far_as_it_is():
-    tagged = page_module.tag("p", "a\udcff\x00b", title="\udcff")
+    tagged = document.tag("p", "a\udcff\x00b", title="\udcff")
     assert tagged == '<p title="?">a?\ufffdb</p>'
 
 
@@ -168,14 +168,14 @@ def test_missing_and_damaged_files_are_one_line(tmp_path):
 def test_large_pictures_become_small_enough(tmp_path):
     """Noise of 96 × 96 pixels, which no format makes small."""
     path = write_report(write_run(tmp_path / "run", side=96))
-    assert 1_000_000 < path.stat().st_size <= page_module.MAX_BYTES
+    assert 1_000_000 < path.stat().st_size <= document.MAX_BYTES
     assert all("image/jpeg" in image["src"] for image in Page(path).all("img"))
 
 
 def test_pictures_are_left_out_where_nothing_else_helps(tmp_path, monkeypatch, whole):
     everything = len(Page(whole).all("img"))
-    monkeypatch.setattr(page_module, "MAX_BYTES", 130_000)
-    monkeypatch.setattr(page_module, "_FOR_PICTURES", 80_000)
+    monkeypatch.setattr(document, "MAX_BYTES", 130_000)
+    monkeypatch.setattr(document, "_FOR_PICTURES", 80_000)
     path = write_report(write_run(tmp_path / "run", side=48))
     assert path.stat().st_size <= 130_000
     page = Page(path)

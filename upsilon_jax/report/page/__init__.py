@@ -1,0 +1,1 @@
+"""One run as a page that people read, and the lists beside it."""
