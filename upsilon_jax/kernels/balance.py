@@ -145,6 +145,7 @@ def solve(
     return _minimise(log_probs, where, epsilon, terms, tolerance)
 
 
+# K counts columns here: one of them is what rows keep back, if ρ < 1.
 class _State(NamedTuple):
     passes: jax.Array | int  # [] int32
     anneal: jax.Array  # [] annealed 1/ε over its final value, in (0, 1]
@@ -178,6 +179,7 @@ def _minimise(log_probs, where, epsilon, terms, tolerance):
             again, lambda: _start(samples).anneal, lambda: first.anneal
         )
         start = first._replace(anneal=anneal)
+        # With no pass left, Newton does nothing: a `cond` would compile it once more.
         start = _restart(start, state, jnp.where(again, 0, _MAX_PASSES))
         state = _newton(samples, columns, start, tolerance, _STAGE_TOLERANCE)
         return rounds + 1, again, state
@@ -252,11 +254,11 @@ def _newton(samples, columns, state, tolerance, stage_tolerance):
         state = state._replace(
             passes=state.passes + 1, pairs=dot(p.T, p) * samples.weight
         )
-        wanted = demand(columns, trial, state.anneal)
-        slope = (state.pairs.sum(axis=1) - wanted) @ state.step
+        masses, wanted = state.pairs.sum(axis=1), demand(columns, trial, state.anneal)
+        slope = (masses - wanted) @ state.step
         # J is convex: a slope that has risen to half of -slope has overshot.
         overshot = slope > slope_limit(columns, state.slope, wanted, state.step)
-        accepted = _accept(state, trial, columns, stage_tolerance)
+        accepted = _accept(state, trial, masses, wanted, columns, stage_tolerance)
         return jax.tree.map(partial(jnp.where, overshot), _shorten(state), accepted)
 
     searching = lambda s: (s.passes < _MAX_PASSES) & (s.best_error > tolerance)
@@ -271,10 +273,8 @@ def _shorten(state):
     )
 
 
-def _accept(state, trial, columns, stage_tolerance):
+def _accept(state, trial, masses, wanted, columns, stage_tolerance):
     """Goes to `trial`; there either anneals or chooses the next Newton step."""
-    wanted = demand(columns, trial, state.anneal)
-    masses = state.pairs.sum(axis=1)
     gradient = masses - wanted
     error = demand_error(columns, gradient, wanted)
     better = (state.anneal == 1) & ~(error >= state.best_error)

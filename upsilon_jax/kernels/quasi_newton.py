@@ -18,6 +18,7 @@ _RADIUS = 8.0  # of a step
 _SHRINKAGE = 0.3
 
 
+# K counts columns here: one of them is what rows keep back, if ρ < 1.
 class _State(NamedTuple):
     steps: jax.Array | int  # [] int32
     inverse: jax.Array  # [K, K] of the Hessian in z, approximately

@@ -31,14 +31,16 @@ from upsilon_jax.kernels.samples import (
 )
 
 _TINY = float(jnp.finfo(jnp.float32).tiny)
-_FAR = 1.5  # from its demand is a mass that is so far off in its logarithm
+_MUCH = 1.5  # |log(demand / mass)| of a column whose mass is far from its demand
 _SPAN = 100.0  # of log P / ε: rows that are further below the best say no more
 
 
 class Terms(NamedTuple):
     """λ and ρ as the solvers take them; both None is the paper's problem."""
 
-    softness: Scalar | None  # [] ε / λ, 0 where only ρ is given
+    # [] ε / λ, 0 where only ρ is given. It would mean equal sizes, too, without ρ; None
+    # leaves the paper's program as it is.
+    softness: Scalar | None
     mass: Scalar | None  # [] ρ; then the last column is what rows keep back
 
 
@@ -230,7 +232,7 @@ def safe_step(
     # and these may be so small that nothing may be added to them.
     own = missing - _log_ratio(total(demanded), total(masses))
     own = jnp.where(is_cluster, own / (1 + _capped(columns.softness / anneal)), own)
-    step = jnp.where(jnp.abs(missing).max() > _FAR, own, step)
+    step = jnp.where(jnp.abs(missing).max() > _MUCH, own, step)
     return step - step[: columns.num_clusters].mean()
 
 
