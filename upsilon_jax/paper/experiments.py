@@ -100,7 +100,9 @@ def _first_five(runs: Runs) -> Runs:
     return _with(runs, "5_5", FIRST_FIVE)
 
 
-def _everywhere(methods: tuple[str, ...], ratios, names=_DATA_SETS) -> tuple[Runs, ...]:
+def _on(
+    names: tuple[str, ...], methods: tuple[str, ...], ratios: tuple[float, ...]
+) -> tuple[Runs, ...]:
     return tuple(Runs(name, methods, ratios, FIVE) for name in names)
 
 
@@ -136,7 +138,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "four ways to label foreign images (Table 1)",
         tuple(
             part
-            for runs in _everywhere(STRATEGIES, (1.0,))
+            for runs in _on(_DATA_SETS, STRATEGIES, (1.0,))
             for part in (runs, *_maps(runs, tuple(range(1, 10))))
         ),
         (Runs(_DESK, STRATEGIES, (1.0,), THREE),),
@@ -144,19 +146,19 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "E5": Experiment(
         "against consistency methods (Fig. 6a, b)",
-        _everywhere(CONSISTENCY, RATIOS, ("cifar10", "svhn")),
+        _on(("cifar10", "svhn"), CONSISTENCY, RATIOS),
         (Runs(_DESK, CONSISTENCY, (0.0, 1.0), TWO),),
         figures=("ratio",),
     ),
     "E6": Experiment(
         "against methods for mismatched classes (Fig. 6c, d)",
-        _everywhere(MISMATCHED, RATIOS, ("cifar10", "svhn")),
+        _on(("cifar10", "svhn"), MISMATCHED, RATIOS),
         (Runs(_DESK, MISMATCHED, (0.0, 1.0), TWO),),
         figures=("ratio",),
     ),
     "E7": Experiment(
         "on larger data sets (Table 2)",
-        _everywhere(COMPARED, RATIOS, ("cifar100", "tin", "imagenet100")),
+        _on(("cifar100", "tin", "imagenet100"), COMPARED, RATIOS),
         (),
         table="compare",
     ),
@@ -206,9 +208,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "E13": Experiment(
         "imbalance of pseudo-labels of a pre-trained network (appendix C)",
-        (
-            *_everywhere(("baseline",), (0.5,), ("cifar10", "cifar10_5_5")),
-            *_everywhere(("baseline",), (0.5,), ("svhn", "cifar100", "tin")),
+        _on(
+            ("cifar10", "cifar10_5_5", "svhn", "cifar100", "tin"), ("baseline",), (0.5,)
         ),
         (_PRETRAINED, _first_five(_PRETRAINED)),
         table="imbalance",

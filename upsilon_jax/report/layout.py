@@ -165,8 +165,8 @@ def _grids(table: Table, markup: Markup) -> list[tuple[str, list[list[str]]]]:
             for row in table.rows
             if any(cell.difference for cell in row.cells)
         ]
-        escaped = [[markup.escape(text) for text in line] for line in lines]
-        grids.append((heading, [names, *escaped]))
+        grid = [[markup.escape(text) for text in line] for line in lines]
+        grids.append((heading, [names, *grid]))
     return grids
 
 
@@ -223,8 +223,8 @@ def _ranks(
                 found = _of_most_seeds(found, [row.cells[j] for row in table.rows])
             if len(found) < 2:
                 continue
-            more = next(r for r in table.rows if r.rival_of == name).measure
-            places = sorted(set(found.values()), reverse=more.more_is_better)
+            measure = next(r for r in table.rows if r.rival_of == name).measure
+            places = sorted(set(found.values()), reverse=measure.more_is_better)
             for i, number in found.items():
                 if number in places[:2]:
                     ranks[i, j] = places.index(number)

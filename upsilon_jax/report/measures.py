@@ -28,10 +28,15 @@ class Measure(NamedTuple):
 
 def _of_labels(field: str) -> Callable[[Result], float | None]:
     def value(result: Result) -> float | None:
-        with_labels = [entry.labels for entry in result.history if entry.labels]
-        return getattr(with_labels[-1], field) if with_labels else None
+        labels = _all_labels(result)
+        return getattr(labels[-1], field) if labels else None
 
     return value
+
+
+def _all_labels(result: Result) -> list[Labels]:
+    """Epoch by epoch, from the first with labels."""
+    return [entry.labels for entry in result.history if entry.labels]
 
 
 def num_foreign(result: Result) -> float:
@@ -55,14 +60,13 @@ def labeled_as_id(result: Result, labels: Labels | None) -> float | None:
 
 
 def _last_labeled_as_id(result: Result) -> float | None:
-    with_labels = [entry.labels for entry in result.history if entry.labels]
-    return labeled_as_id(result, with_labels[-1]) if with_labels else None
+    labels = _all_labels(result)
+    return labeled_as_id(result, labels[-1]) if labels else None
 
 
 def _first_labeled_as_id(result: Result) -> float | None:
     """At the first refresh: before it there are no labels."""
-    entries = (entry.labels for entry in result.history if entry.labels)
-    refreshed = [labels for labels in entries if labels.num_changed is not None]
+    refreshed = [of for of in _all_labels(result) if of.num_changed is not None]
     return labeled_as_id(result, refreshed[0]) if refreshed else None
 
 

@@ -47,7 +47,7 @@ def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Interval |
 
     Args:
       ours: seed → value.
-      theirs: the same of the baseline.
+      theirs: the same of what it is compared with.
     """
     differences = [ours[seed] - theirs[seed] for seed in sorted(ours) if seed in theirs]
     count = len(differences)

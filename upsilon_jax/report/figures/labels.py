@@ -92,7 +92,7 @@ def _bars(axis: Axes, cell: Sequence[Run], counts: list[np.ndarray], known: bool
 
 
 def _imbalances(axis: Axes, cell: Sequence[Run]) -> None:
-    """Kl on ID and OOD images, the paper's beside ours where it has them."""
+    """KL of labels on ID and OOD images, the paper's beside ours where it has them."""
     benchmark = benchmark_of(cell[0])
     kinds = ("kl_id", "kl_ood")
     aside = 0.2 if find_published("E13", benchmark, BASELINE, None, "kl_id") else 0.0
