@@ -104,12 +104,13 @@ def found(seed=0, mismatch=0.5, count=300, tested=200):
 
     foreign = round(mismatch * count)
     truth = np.concatenate([np.arange(count - foreign) % 6, 6 + np.arange(foreign) % 4])
-    unlabeled = seen(truth)
+    unlabeled, test = seen(truth), seen(np.arange(tested) % 10)
     return Findings(
         unlabeled=unlabeled,
-        test=seen(np.arange(tested) % 10),
+        test=test,
         pseudo_label=np.full(count, -1, np.int32),
         features=np.tile(unlabeled.logits, 2).astype(np.float16),
         thumbnails=np.zeros((0, 8, 8, 3), np.uint8),
         thumbnail_of=np.zeros(0, np.int64),
+        test_features=np.tile(test.logits, 2).astype(np.float16),
     )

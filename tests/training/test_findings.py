@@ -78,7 +78,8 @@ def test_a_run_killed_before_its_result_is_finished_by_the_same_command(
 def test_findings_are_what_the_result_was_measured_on(finished, found):
     result, num_classes = result_of(finished), 6
     assert len(found.unlabeled.index) == 96 and len(found.test.index) == 597
-    assert found.features.dtype == np.float16 and found.features.shape[0] == 96
+    assert found.features.dtype == found.test_features.dtype == np.float16
+    assert (len(found.features), len(found.test_features)) == (96, 597)
     confusion = metrics.confusion(found.test.logits, found.test.truth, num_classes, 10)
     assert confusion.tolist() == result["confusion"]
     manifest = records.read(Manifest, finished / "manifest.json")

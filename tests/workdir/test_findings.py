@@ -29,6 +29,7 @@ def example():
         features=np.ones((5, 4), np.float16),
         thumbnails=np.full((1, 8, 8, 3), 7, np.uint8),
         thumbnail_of=np.array([3]),
+        test_features=np.ones((0, 4), np.float16),
     )
 
 
@@ -42,6 +43,12 @@ def test_what_is_saved_comes_back(tmp_path):
     ):
         np.testing.assert_array_equal(one, other)
     assert [path.name for path in tmp_path.iterdir()] == ["findings.npz"]
+
+
+def test_a_file_of_an_earlier_version_has_no_features_of_test_images(tmp_path):
+    path = tmp_path / "findings.npz"
+    findings.save(path, example()._replace(test_features=None))
+    assert findings.load(path).test_features is None
 
 
 @pytest.mark.parametrize("damage", ["nothing", "cut", "other"])

@@ -15,7 +15,7 @@ from upsilon_jax.report.page.gallery import wanted_rows
 from upsilon_jax.runtime import sharding
 from upsilon_jax.training.refresh import predict, predict_images, predict_sets
 from upsilon_jax.training.setup import Run
-from upsilon_jax.types import TrainState
+from upsilon_jax.types import Outputs, TrainState
 from upsilon_jax.workdir.findings import Findings, Seen
 from upsilon_jax.workdir.schema import Foreign, Manifest
 
@@ -36,7 +36,6 @@ def find(run: Run, state: TrainState) -> Found:
     unlabeled, test = run.splits.unlabeled, np.flatnonzero(run.test_classes >= 0)
     sets, where = predict_sets(run, state.ema)
     outputs = sets.unlabeled
-    features = sharding.fetch(outputs["features"].astype(jnp.float16))
     test_outputs = predict(run, state.ema, "test", test)
     labels = run.method.selection(state.method)
     nothing = np.full(len(unlabeled), -1, np.int32)
@@ -44,12 +43,17 @@ def find(run: Run, state: TrainState) -> Found:
         unlabeled=_seen(run, "train", unlabeled, run.hidden, outputs["logits"]),
         test=_seen(run, "test", test, run.test_classes[test], test_outputs["logits"]),
         pseudo_label=nothing if labels is None else metrics.labels_of(labels),
-        features=features[: len(unlabeled)],
+        features=_features(outputs, len(unlabeled)),
         thumbnails=np.empty((0, *run.source.image_shape), np.uint8),
         thumbnail_of=np.empty(0, np.int64),
+        test_features=_features(test_outputs, len(test)),
     )
     foreign = metrics.measure_foreign(sets, run.splits.num_classes, where)
     return Found(found, foreign, _log_odds_of_unseen(run, state))
+
+
+def _features(outputs: Outputs, count: int) -> np.ndarray:
+    return sharding.fetch(outputs["features"].astype(jnp.float16))[:count]
 
 
 def _log_odds_of_unseen(run: Run, state: TrainState) -> np.ndarray | None:

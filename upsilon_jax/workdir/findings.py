@@ -39,6 +39,8 @@ class Findings(NamedTuple):
     features: np.ndarray  # [N, d] float16, of D_u
     thumbnails: np.ndarray  # [s, h, w, channels] uint8, of the images that are shown
     thumbnail_of: np.ndarray  # [s] int64: a row of D_u, or N + a row of the test images
+    # [n, d] float16, of the test images; earlier versions wrote none
+    test_features: np.ndarray | None = None
 
 
 def save(path: pathlib.Path, findings: Findings) -> None:
@@ -47,6 +49,7 @@ def save(path: pathlib.Path, findings: Findings) -> None:
     for part in ("unlabeled", "test"):
         seen = arrays.pop(part)._asdict()
         arrays |= {f"{part}.{name}": array for name, array in seen.items()}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
     with written_whole(path) as partial, open(partial, "wb") as file:
         np.savez_compressed(file, **arrays)
 
@@ -56,7 +59,7 @@ def load(path: pathlib.Path) -> Findings:
     try:
         with open(path, "rb") as opened, np.load(opened) as file:
             seen = lambda part: Seen(*(file[f"{part}.{x}"] for x in Seen._fields))
-            rest = {name: file[name] for name in Findings._fields[2:]}
+            rest = {name: file[name] for name in Findings._fields[2:] if name in file}
             return Findings(seen("unlabeled"), seen("test"), **rest)
     except FileNotFoundError:
         raise WorkdirError(f"{path}: there is no such file") from None

@@ -1,9 +1,6 @@
 """Where images lie to one another in the eyes of a network (E12).
 
-The paper embeds features of the test images of all classes. `findings.npz` has features
-of D_u, and of the test images the logits. So the figure shows the features of D_u if
-every run has both ID and OOD images there, else the logits of the test images, and says
-which.
+As in the paper, these are features of the test images of all classes.
 """
 
 from __future__ import annotations
@@ -40,47 +37,37 @@ def tsne(runs: Sequence[Run], measure: Measure) -> Figure:
             cell = groups.cell(block, variant, groups.ratios(block)[-1])
             first = min(cell, key=lambda run: run.result.seed, default=None)
             found = findings_of(first) if first else None
-            chosen += [(block, first, found)] if first and found else []
+            if first and found and found.test_features is not None:
+                chosen.append((block, first, found))
     if not chosen:
         raise style.nothing(
-            "findings.npz", "only runs trained anew have them, summaries do not"
+            "findings.npz with features of the test images",
+            "only runs trained anew have them, summaries do not",
         )
     figure, axes = style.panels(len(chosen), size=(4.2, 4))
-    of_test = not all(_has_both(run, found) for _, run, found in chosen)
     for axis, (block, run, found) in zip(axes, chosen, strict=True):
-        _draw(axis, run, found, of_test)
+        _draw(axis, run, found)
         name = style.name_of(groups, block, run.variant)
         axis.set_title(f"{name}\n{style.wrapped(groups.full_title(block))}", fontsize=9)
-    what = "logits of the test images" if of_test else "features of D_u"
-    figure.suptitle(f"t-SNE of the {what}", fontsize=10)
+    figure.suptitle("t-SNE of the features of test images", fontsize=10)
     style.shared_legend(figure, axes)
     return figure
 
 
-def _num_id(run: Run) -> int:
-    return len(run.result.confusion[0]) if run.result.confusion else 0
-
-
-def _has_both(run: Run, found: Findings) -> bool:
-    truth = found.unlabeled.truth[found.unlabeled.truth >= 0]
-    foreign = truth >= _num_id(run)
-    return bool(foreign.any() and not foreign.all())
-
-
-def _draw(axis: Axes, run: Run, found: Findings, of_test: bool) -> None:
-    seen = found.test if of_test else found.unlabeled
-    points = seen.logits if of_test else found.features
-    known = np.flatnonzero(seen.truth >= 0)
+def _draw(axis: Axes, run: Run, found: Findings) -> None:
+    assert found.test_features is not None
+    known = np.flatnonzero(found.test.truth >= 0)
     rng = np.random.default_rng(0)
     rows = rng.permutation(known)[:_MOST_POINTS]
-    truth = seen.truth[rows]
-    flat = _embed(points[rows].astype(np.float32))
+    truth = found.test.truth[rows]
+    flat = _embed(found.test_features[rows].astype(np.float32))
     axis.grid(False)
     axis.set_xticks([])
     axis.set_yticks([])
     axis.spines[:].set_visible(True)
     axis.spines[:].set_color(palette.GREY)
-    num_id, classes = _num_id(run), run.result.classes
+    classes, confusion = run.result.classes, run.result.confusion
+    num_id = len(confusion[0]) if confusion else 0
     if len(classes) > _MOST_CLASSES:
         _scatter(axis, flat[truth < num_id], 0, "ID", True)
         _scatter(axis, flat[truth >= num_id], 1, "OOD", False)
