@@ -83,11 +83,10 @@ def upsilon(
         raise ValueError(f"ood_threshold={AUTO!r} needs score='confidence'")
     # Without clusters there is nothing to tune: images below γ get no label.
     tuned = ood_threshold == AUTO and num_clusters > 0
-    assignment = {"epsilon": epsilon, "num_iters": num_iters, "solver": solver}
-    assignment["relaxation"] = relaxation
+    fixed = 0.0 if ood_threshold == AUTO else float(ood_threshold)
 
     def refresh(state, outputs, where, key):
-        gamma = 0.0 if ood_threshold == AUTO else ood_threshold
+        gamma = fixed
         if tuned:
             gamma = estimated_threshold(outputs, num_classes, where)
             gamma = jnp.minimum(gamma, threshold)
@@ -99,7 +98,10 @@ def upsilon(
             threshold=threshold,
             ood_threshold=gamma,
             score=score,
-            **assignment,
+            epsilon=epsilon,
+            num_iters=num_iters,
+            solver=solver,
+            relaxation=relaxation,
             mass=mass_at(state.step, mass, start_steps, mass_ramp_steps),
         )
         return SelfTuned(*chosen, gamma) if tuned else chosen
@@ -116,11 +118,11 @@ def upsilon(
         pseudo_batches=pseudo_batches,
     )
     if num_clusters and score == "confidence":
-        method = _self_tuned(method) if tuned else _told(method, float(ood_threshold))
+        method = _estimated_gamma(method) if tuned else _fixed_gamma(method, fixed)
     return method
 
 
-def _self_tuned(method: Method) -> Method:
+def _estimated_gamma(method: Method) -> Method:
     """With a state that holds the γ of the last refresh beside P."""
     return method._replace(
         init=none_tuned,
@@ -130,9 +132,9 @@ def _self_tuned(method: Method) -> Method:
     )
 
 
-def _told(method: Method, ood_threshold: float) -> Method:
+def _fixed_gamma(method: Method, gamma: float) -> Method:
     """With a γ that is known beforehand."""
-    return method._replace(foreign_below=lambda state: ood_threshold)
+    return method._replace(foreign_below=lambda state: gamma)
 
 
 def vanilla_pl(
