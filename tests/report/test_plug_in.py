@@ -51,6 +51,19 @@ def test_a_part_without_its_method_alone_has_no_difference():
     assert list(cells(table)) == ["vat+rpl"] and not table.has_differences
 
 
+def test_a_method_that_is_pre_trained_as_composed_ones_are_is_a_row_of_its_own():
+    epochs = MADE[0].config["train"]["pretrain_epochs"]
+    trained = swept("fixmatch", 0.81, 0.93, fields={"train.pretrain_epochs": epochs})
+    other = swept("fixmatch", 0.1, fields={"train.pretrain_epochs": epochs + 1})
+    made = runs(*trained, *MADE, *other)
+    found = cells(plug_in_table(made, ACCURACY))
+    assert float(found["fixmatch, pre-trained"]["difference"]) == pytest.approx(2)
+    assert float(found["fixmatch+sec"]["difference"]) == pytest.approx(-5)
+    (axis,) = FIGURES["plug_in"](made, ACCURACY).axes
+    marks = {bars.get_label(): bars.lines[0] for bars in axis.containers}
+    assert marks["pre-trained"].get_ydata() == pytest.approx([2])
+
+
 def test_other_settings_are_compared_apart():
     wide = swept("fixmatch", 0.1, fields={"model.width": 4})
     table = plug_in_table(runs(*MADE, *wide), ACCURACY)

@@ -13,6 +13,10 @@ from upsilon_jax.report.runs import Fields, Run
 from upsilon_jax.report.statistics import Interval
 
 PARTS = ("rpl", "sec", "upsilon")  # what a name has after its "+"
+ALONE = ""
+# The method alone, but pre-trained as composed methods are: what comes with a "+", too.
+PRETRAINED = "pre-trained"
+_EPOCHS = "train.pretrain_epochs"
 
 
 def plug_in_table(runs: Sequence[Run], measure: Measure) -> Table:
@@ -44,12 +48,29 @@ def bases(groups: Groups, block: Block) -> list[str]:
     return list(dict.fromkeys(m.split("+")[0] for m in methods if "+" in m))
 
 
-def variant_of(groups: Groups, block: Block, method: str) -> Fields | None:
-    """The variant of a method with the most runs; None if it was not run."""
-    for variant in groups.main(block):
-        if groups.first(block, variant).method == method:
-            return variant
-    return None
+def parts_of(groups: Groups, block: Block, base: str) -> dict[str, Fields]:
+    """Of a method, what was run: ALONE, PRETRAINED or one of PARTS, and the variant.
+
+    Of several variants the one with the most runs counts, of as many that with the
+    least pre-training.
+    """
+    names = {ALONE: base, **{part: f"{base}+{part}" for part in PARTS}}
+    found = {part: _most_run(groups, block, name) for part, name in names.items()}
+    epochs = {dict(of)[_EPOCHS] for part, of in found.items() if part and of}
+    for other in groups.variants(block, base):
+        differs = {name for name, _ in {*other} ^ {*(found[ALONE] or ())}}
+        if differs == {_EPOCHS} and dict(other)[_EPOCHS] in epochs:
+            found[PRETRAINED] = other
+    order = (ALONE, PRETRAINED, *PARTS)
+    return {part: variant for part in order if (variant := found.get(part))}
+
+
+def _most_run(groups: Groups, block: Block, method: str) -> Fields | None:
+    def standing(variant: Fields) -> tuple[int, int]:
+        runs = (groups.cell(block, variant, ratio) for ratio in groups.ratios(block))
+        return sum(map(len, runs)), -dict(variant)[_EPOCHS]
+
+    return max(groups.variants(block, method), key=standing, default=None)
 
 
 def gain(
@@ -61,11 +82,10 @@ def gain(
     measure: Measure,
 ) -> Interval | None:
     """What a part adds to a method, paired by seed."""
-    alone = variant_of(groups, block, base)
-    composed = variant_of(groups, block, f"{base}+{part}")
-    if alone is None or composed is None:
+    variants = parts_of(groups, block, base)
+    if part == ALONE or not {ALONE, part} <= variants.keys():
         return None
-    ours, theirs = (groups.cell(block, v, ratio) for v in (composed, alone))
+    ours, theirs = (groups.cell(block, variants[p], ratio) for p in (part, ALONE))
     return compared(ours, theirs, measure)
 
 
@@ -75,18 +95,14 @@ def _rows(
     title = groups.full_title(block)
     found = bases(groups, block)
     for base in [BASELINE, *found] if found else []:
-        for part in ("", *PARTS):
-            method = f"{base}+{part}" if part else base
-            variant = variant_of(groups, block, method)
-            if variant is None:
-                continue
+        for part, variant in parts_of(groups, block, base).items():
             cells = (
                 Cell(
                     summary(groups.serving(block, variant, ratio, measure), measure),
-                    difference=gain(groups, block, base, part, ratio, measure)
-                    if part
-                    else None,
+                    difference=gain(groups, block, base, part, ratio, measure),
                 )
                 for ratio in ratios
             )
-            yield Row((title, method), tuple(cells), measure, rival_of=title)
+            name = f"{base}, {part}" if part == PRETRAINED else f"{base}+{part}"
+            names = (title, name if part else base)
+            yield Row(names, tuple(cells), measure, rival_of=title)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from upsilon_jax.report.figures import style
 from upsilon_jax.report.groups import Block, Groups
 from upsilon_jax.report.measures import Measure
-from upsilon_jax.report.plug_in import PARTS, bases, gain
+from upsilon_jax.report.plug_in import PARTS, PRETRAINED, bases, gain
 from upsilon_jax.report.runs import Run
 from upsilon_jax.report.statistics import Interval
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_APART = 0.22  # marks of one method
+_APART = 0.2  # marks of one method
+_SHOWN = (PRETRAINED, *PARTS)
 
 
 def plug_in(runs: Sequence[Run], measure: Measure) -> Figure:
@@ -36,13 +37,13 @@ def plug_in(runs: Sequence[Run], measure: Measure) -> Figure:
     figure, axes = style.panels(len(cells), columns=2, size=(5, 3.6))
     for axis, ((block, ratio), gains) in zip(axes, cells.items(), strict=True):
         names = list(dict.fromkeys(base for base, _ in gains))
-        for number, part in enumerate(PARTS):
+        for number, part in enumerate(_SHOWN):
             of_part = {
                 at: gains[base, part]
                 for at, base in enumerate(names)
                 if (base, part) in gains
             }
-            _draw(axis, of_part, part, (number - 1) * _APART)
+            _draw(axis, of_part, part, (number - 1.5) * _APART)
         axis.axhline(0, color="black", lw=0.8)
         axis.set_xticks(range(len(names)), style.shortened(names))
         axis.tick_params(axis="x", labelsize=8)
@@ -61,7 +62,7 @@ def _gains(
     found = {
         (base, part): gain(groups, block, base, part, ratio, measure)
         for base in bases(groups, block)
-        for part in PARTS
+        for part in _SHOWN
     }
     return {key: interval for key, interval in found.items() if interval}
 
@@ -71,7 +72,7 @@ def _draw(axis: Axes, gains: Mapping[int, Interval], part: str, shift: float) ->
     if not gains:
         return
     half = [0 if g.high is None else g.high - g.mean for g in gains.values()]
-    look = style.look_of(part)
+    look = style.look_of("baseline" if part == PRETRAINED else part)
     axis.errorbar(
         [at + shift for at in gains],
         [g.mean for g in gains.values()],
@@ -81,5 +82,5 @@ def _draw(axis: Axes, gains: Mapping[int, Interval], part: str, shift: float) ->
         ms=7,
         capsize=3,
         lw=1.2,
-        label=f"+{part}",
+        label=part if part == PRETRAINED else f"+{part}",
     )
