@@ -89,8 +89,9 @@ def test_figures_are_made_again_without_a_difference(made):
 
 
 @pytest.mark.slow
-def test_what_parts_add_is_drawn_again_without_a_difference(tmp_path):
-    committed = ROOT / "results/plug_in/digits"
+@pytest.mark.parametrize("data", ["desk", "digits"])
+def test_what_parts_add_is_drawn_again_without_a_difference(data, tmp_path):
+    committed = ROOT / "results/plug_in" / data
     _, new = draw_figure("plug_in", read_runs(committed), tmp_path / "plug_in")
     old = committed / new.name
     if _drawn_by(new) != _drawn_by(old):
