@@ -29,5 +29,5 @@ def test_sources_style_and_script_but_no_library(tmp_path):
     )
     found = (tmp_path / "lib" / "upsilon_jax" / "native").iterdir()
     assert {path.suffix for path in found} == {".py", ".cc", ".h"}
-    report = tmp_path / "lib" / "upsilon_jax" / "report"
-    assert (report / "page.css").exists() and (report / "page.js").exists()
+    page = tmp_path / "lib" / "upsilon_jax" / "report" / "page"
+    assert (page / "page.css").exists() and (page / "page.js").exists()

@@ -15,8 +15,8 @@ from tests.training.test_processes import free_port
 from tests.training.tiny_run import baseline, digests
 from tests.workdir.test_schema import make_result
 from upsilon_jax import commandline
+from upsilon_jax.config.repeat import arguments_of
 from upsilon_jax.errors import ConfigError
-from upsilon_jax.report.repeat import arguments_of
 from upsilon_jax.sweep import __main__ as sweep
 from upsilon_jax.sweep import job, slurm
 from upsilon_jax.sweep.grid import grid
