@@ -114,16 +114,17 @@ def usual_threshold(num_classes: int) -> float:
 
 
 def estimated_threshold(
-    outputs: Predictions, num_classes: int, where: jax.Array
+    outputs: Predictions, num_classes: int, where: jax.Array, threshold: float
 ) -> jax.Array:
     """γ from the data, [] float32: the usual one, as far as the estimate allows it.
 
     Images below γ learn clusters, and look foreign at the next estimate: a γ at the
     estimated share would grow by itself. So it is the usual one, but at least all that
-    is surely foreign is below it, and never more than may be foreign.
+    is surely foreign is below it, never more than may be foreign, and γ ≤ τ.
     """
     found = estimate_foreign(outputs, num_classes, where)
-    return jnp.clip(usual_threshold(num_classes), found.sure, found.most)
+    gamma = jnp.clip(usual_threshold(num_classes), found.sure, found.most)
+    return jnp.minimum(gamma, threshold)
 
 
 def none_selected(key, params, num_unlabeled: int, hidden=None) -> PseudoLabels:

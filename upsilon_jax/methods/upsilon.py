@@ -10,8 +10,6 @@ upsilon                True           K          the full model
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-
 from upsilon_jax import kernels
 from upsilon_jax.methods.base import Method
 from upsilon_jax.methods.pseudo_labels import pseudo_label_method
@@ -81,15 +79,13 @@ def upsilon(
     """
     if ood_threshold == AUTO and score != "confidence":
         raise ValueError(f"ood_threshold={AUTO!r} needs score='confidence'")
-    # Without clusters there is nothing to tune: images below γ get no label.
-    tuned = ood_threshold == AUTO and num_clusters > 0
+    tuned = ood_threshold == AUTO and num_clusters > 0  # else γ is not used
     fixed = 0.0 if ood_threshold == AUTO else float(ood_threshold)
 
     def refresh(state, outputs, where, key):
         gamma = fixed
         if tuned:
-            gamma = estimated_threshold(outputs, num_classes, where)
-            gamma = jnp.minimum(gamma, threshold)
+            gamma = estimated_threshold(outputs, num_classes, where, threshold)
         chosen = select(
             outputs.unlabeled["logits"],
             num_classes,
