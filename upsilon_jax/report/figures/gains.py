@@ -34,18 +34,21 @@ def plug_in(runs: Sequence[Run], measure: Measure) -> Figure:
             "method alone and with RPL or SEC around it",
             "sweep over --methods=pl,pl+upsilon",
         )
+    run = {part for gains in cells.values() for _, part in gains}
+    parts = [part for part in _SHOWN if part in run]
     figure, axes = style.panels(len(cells), columns=2, size=(5, 3.6))
     for axis, ((block, ratio), gains) in zip(axes, cells.items(), strict=True):
         names = list(dict.fromkeys(base for base, _ in gains))
-        for number, part in enumerate(_SHOWN):
+        for number, part in enumerate(parts):
             of_part = {
                 at: gains[base, part]
                 for at, base in enumerate(names)
                 if (base, part) in gains
             }
-            _draw(axis, of_part, part, (number - 1.5) * _APART)
+            _draw(axis, of_part, part, (number - (len(parts) - 1) / 2) * _APART)
         axis.axhline(0, color="black", lw=0.8)
         axis.set_xticks(range(len(names)), style.shortened(names))
+        axis.set_xlim(-0.5, len(names) - 0.5)
         axis.tick_params(axis="x", labelsize=8)
         title = groups.full_title(block)
         title = title if ratio is None else f"{title}, {ratio:.0%} foreign"
