@@ -231,6 +231,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             _randaug(Runs(_CIFAR10, FIXMIX, RATIOS, FIVE)),
         ),
         (
+            Runs(_DESK, ("baseline", "mixmatch", "fixmatch"), (1.0,), THREE),
             Runs(_DESK, FIXMIX, (0.0, 1.0), TWO),
             _randaug(Runs(_DESK, FIXMIX, (0.0, 1.0), TWO)),
         ),
