@@ -48,7 +48,7 @@ COMMAND = commandline.Command(
         "jobs": (None, "runs at the same time [one a core; one on an accelerator]"),
         "data_dir": (None, "where tfds keeps its data [tfds's default]"),
         "table_only": (False, "makes table and figures of the runs that are there"),
-        "metric": (None, "only prints the table, with accuracy, auroc, ..., of those"),
+        "metric": (None, "only prints the table of these, by accuracy, auroc, ..."),
     },
     argument="EXPERIMENT",
     needs_argument=False,

@@ -14,6 +14,7 @@ RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 TEN, FIVE, THREE, TWO = (tuple(range(count)) for count in (10, 5, 3, 2))
 
 ABLATION = ("baseline", "pl", "rpl", "upsilon_k1", "sec", "upsilon")
+BY_CLUSTERS = ("baseline", "pl", "rpl", "upsilon_k1", "upsilon")
 STRATEGIES = ("baseline", "re_assigned", "open_set", "oracle")
 CONSISTENCY = ("baseline", "pl", "pi_model", "mean_teacher", "vat", "upsilon")
 MISMATCHED = ("baseline", "uasd", "ds3l", "upsilon")
@@ -70,8 +71,7 @@ def _against_clusters(
     config: str, ratios: tuple[float, ...], seeds: tuple[int, ...]
 ) -> tuple[Runs, ...]:
     """K from 0 (RPL alone) to 32, with 1 and 4 in between, and the baseline's level."""
-    methods = ("baseline", "pl", "rpl", "upsilon_k1", "upsilon")
-    usual = Runs(config, methods, ratios, seeds)
+    usual = Runs(config, BY_CLUSTERS, ratios, seeds)
     own = usual._replace(methods=("upsilon",))
     return (usual, *_clusters(own, (2, 8, 16, 32)))
 
@@ -181,9 +181,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "OOD images labeled as ID, confusion, and accuracy against K (Fig. 7)",
         _against_clusters(_CIFAR10, RATIOS[1:], FIVE),
         (
-            Runs(
-                _DESK, ("baseline", "pl", "rpl", "upsilon_k1", "upsilon"), (1.0,), FIVE
-            ),
+            Runs(_DESK, BY_CLUSTERS, (1.0,), FIVE),
             *_against_clusters(_DESK, (0.5, 1.0), THREE),
         ),
         figures=("ood_share", "confusion", "clusters"),
